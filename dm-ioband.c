@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * dm-ioband: the target and the way of an I/O through it.
+ *
+ * Knows bios and contexts, decides nothing: see dm-ioband.h for the picture.
+ */
+#include <linux/bio.h>
+#include <linux/blkdev.h>
+#include <linux/ioprio.h>
+#include <linux/ktime.h>
+#include <linux/module.h>
+
+#include "dm-ioband.h"
+
+/* I/Os that the worker takes under the lock at a time. */
+#define BATCH	32
+
+/* Per-CPU workers: the one that a completion wakes has its cache warm. */
+static struct workqueue_struct *ioband_wq;
+
+static struct bio *ioband_bio(struct ioband_io *io)
+{
+	return dm_bio_from_per_bio_data(io, sizeof(*io));
+}
+
+static struct ioband_io *req_to_io(struct ioband_req *r)
+{
+	return container_of(r, struct ioband_io, req);
+}
+
+/* Count an I/O that is sent on. */
+static void ioband_count(const struct ioband_io *io, u32 ios)
+{
+	struct ioband_counts __percpu *c = io->group->counts;
+
+	this_cpu_add(c->ios[io->req.dir], ios);
+	this_cpu_add(c->sectors[io->req.dir], io->sectors);
+}
+
+/*
+ * Count an I/O in flight if the threshold and the limit leave room for it. An
+ * I/O larger than the limit goes alone.
+ */
+static bool ioband_has_room(const struct ioband_domain *dom, u32 in_flight,
+			    u32 ios)
+{
+	return in_flight < READ_ONCE(dom->depth) &&
+	       (in_flight + ios <= READ_ONCE(dom->limit) || !in_flight);
+}
+
+static bool ioband_get_room(struct ioband_domain *dom, u32 ios)
+{
+	u32 before = atomic_add_return(ios, &dom->in_flight) - ios;
+
+	if (likely(ioband_has_room(dom, before, ios)))
+		return true;
+	atomic_sub(ios, &dom->in_flight);
+	return false;
+}
+
+/*
+ * The next I/O to go, counted in flight and the caller's to send; else NULL
+ * and the time to ask again.
+ */
+static struct ioband_io *__ioband_next(struct ioband_domain *dom, u64 now_ns,
+				       u64 *until_ns)
+{
+	struct ioband_req *r;
+	struct ioband_io *io;
+
+	lockdep_assert_held(&dom->lock);
+
+	r = ioband_peek(&dom->sched, atomic_read(&dom->in_flight), now_ns,
+			until_ns);
+	if (!r || !ioband_get_room(dom, r->ios))
+		return NULL;
+	io = req_to_io(r);
+	ioband_take(&io->group->share, r, now_ns);
+	ioband_count(io, r->ios);
+	return io;
+}
+
+/* See that somebody acts on the present state: worker, timer or nobody. */
+static void __ioband_wake(struct ioband_domain *dom, u64 now_ns)
+{
+	u32 in_flight = atomic_read(&dom->in_flight);
+	struct ioband_req *r;
+	u64 until_ns;
+
+	lockdep_assert_held(&dom->lock);
+
+	if (dom->kicked)
+		return;
+	r = ioband_peek(&dom->sched, in_flight, now_ns, &until_ns);
+	if (r) {
+		/* Else the limit is reached and a completion wakes. */
+		if (ioband_has_room(dom, in_flight, r->ios)) {
+			dom->kicked = true;
+			queue_work(ioband_wq, &dom->work);
+		}
+	} else if (until_ns) {
+		hrtimer_start(&dom->timer, ns_to_ktime(until_ns),
+			      HRTIMER_MODE_ABS);
+	} else if (!dom->sched.held && in_flight < dom->depth) {
+		WRITE_ONCE(dom->contended, false);
+	}
+}
+
+/**
+ * ioband_domain_wake - act on changed settings
+ * @dom: the domain
+ *
+ * Context: process; takes the domain's lock.
+ */
+void ioband_domain_wake(struct ioband_domain *dom)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&dom->lock, flags);
+	__ioband_wake(dom, ktime_get_ns());
+	spin_unlock_irqrestore(&dom->lock, flags);
+}
+
+static void ioband_send(struct bio_list *bios)
+{
+	struct blk_plug plug;
+	struct bio *bio;
+
+	blk_start_plug(&plug);
+	while ((bio = bio_list_pop(bios))) {
+		/* Not the submitter sleeps here but we, and we may. */
+		bio->bi_opf &= ~REQ_NOWAIT;
+		dm_submit_bio_remap(bio, NULL);
+	}
+	blk_finish_plug(&plug);
+}
+
+static void ioband_work(struct work_struct *work)
+{
+	struct ioband_domain *dom = container_of(work, struct ioband_domain,
+						 work);
+	struct bio_list bios = BIO_EMPTY_LIST;
+	struct ioband_io *io;
+	unsigned long flags;
+	u64 now_ns, until_ns;
+	unsigned int n;
+
+	do {
+		spin_lock_irqsave(&dom->lock, flags);
+		dom->kicked = true;
+		now_ns = ktime_get_ns();
+		for (n = 0; n < BATCH; n++) {
+			io = __ioband_next(dom, now_ns, &until_ns);
+			if (!io)
+				break;
+			bio_list_add(&bios, ioband_bio(io));
+		}
+		if (n < BATCH) {
+			dom->kicked = false;
+			__ioband_wake(dom, now_ns);
+		}
+		spin_unlock_irqrestore(&dom->lock, flags);
+		ioband_send(&bios);
+		cond_resched();
+	} while (n == BATCH);
+}
+
+static enum hrtimer_restart ioband_timer(struct hrtimer *timer)
+{
+	struct ioband_domain *dom = container_of(timer, struct ioband_domain,
+						 timer);
+
+	queue_work(ioband_wq, &dom->work);
+	return HRTIMER_NORESTART;
+}
+
+/**
+ * ioband_domain_init - set up a domain's part in the data path
+ * @dom: the domain, zeroed
+ *
+ * Context: any; nobody else uses @dom yet.
+ */
+void ioband_domain_init(struct ioband_domain *dom)
+{
+	spin_lock_init(&dom->lock);
+	INIT_WORK(&dom->work, ioband_work);
+	hrtimer_init(&dom->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	dom->timer.function = ioband_timer;
+}
+
+/**
+ * ioband_domain_stop - wait until nothing of a domain runs any more
+ * @dom: the domain; its devices are gone
+ *
+ * Context: process, sleeps; not under ioband_mutex.
+ */
+void ioband_domain_stop(struct ioband_domain *dom)
+{
+	hrtimer_cancel(&dom->timer);
+	cancel_work_sync(&dom->work);
+	WARN_ON_ONCE(dom->sched.held || atomic_read(&dom->in_flight));
+}
+
+static u8 ioband_prio(const struct bio *bio)
+{
+	unsigned int level = IOPRIO_PRIO_LEVEL(bio->bi_ioprio);
+
+	switch (IOPRIO_PRIO_CLASS(bio->bi_ioprio)) {
+	case IOPRIO_CLASS_RT:
+		return level;
+	case IOPRIO_CLASS_IDLE:
+		return IOBAND_PRIO_IDLE;
+	case IOPRIO_CLASS_BE:
+		return IOBAND_PRIO_BE + level;
+	default:
+		return IOBAND_PRIO_BE + IOPRIO_BE_NORM;
+	}
+}
+
+static bool is_empty_flush(const struct bio *bio)
+{
+	return (bio->bi_opf & REQ_PREFLUSH) && !bio_sectors(bio);
+}
+
+/* What others wait for, or what frees memory. It goes at once and is charged. */
+static bool is_urgent(const struct bio *bio)
+{
+	return (bio->bi_opf & (REQ_META | REQ_PRIO | REQ_SWAP)) ||
+	       (current->flags & PF_MEMALLOC);
+}
+
+/* Describe a bio to the core. */
+static void ioband_io_init(struct ioband_io *io, struct ioband_device *dev,
+			   struct bio *bio)
+{
+	const struct ioband_policy *policy = dev->domain->sched.policy;
+	struct ioband_req *r = &io->req;
+	u32 sectors = 0, ios = 1, max;
+
+	/* Discard and write zeroes have a size but no data. */
+	if (bio_has_data(bio)) {
+		sectors = bio_sectors(bio);
+		max = queue_max_sectors(bdev_get_queue(bio->bi_bdev));
+		if (unlikely(sectors > max))
+			ios = DIV_ROUND_UP(sectors, max);
+	}
+	io->group = dev->fallback;
+	io->sectors = sectors;
+	r->sent_ns = 0;
+	r->ios = ios;
+	r->tokens = policy->cost(sectors, ios);
+	r->dir = op_is_write(bio_op(bio)) ? IOBAND_WRITE : IOBAND_READ;
+	r->sync = op_is_sync(bio->bi_opf);
+}
+
+/* Tell the core of I/O that the group sent while nothing was held. */
+static void __ioband_fold(struct ioband_domain *dom, struct ioband_group *g)
+{
+	u64 tokens = 0;
+	int cpu;
+
+	lockdep_assert_held(&dom->lock);
+
+	g->epoch = dom->epoch;
+	for_each_possible_cpu(cpu)
+		tokens += READ_ONCE(per_cpu_ptr(g->counts, cpu)->tokens);
+	if (tokens != g->charged)
+		ioband_charge(&g->share, tokens - g->charged, false);
+	g->charged = tokens;
+}
+
+/* The way of an I/O when there is no room, or when others are held. */
+static int ioband_map_contended(struct ioband_device *dev, struct bio *bio,
+				struct ioband_io *io, bool urgent)
+{
+	struct ioband_domain *dom = dev->domain;
+	struct ioband_group *g = io->group;
+	int ret = DM_MAPIO_REMAPPED;
+	unsigned long flags;
+	u64 now_ns, until_ns;
+
+	spin_lock_irqsave(&dom->lock, flags);
+	if (!dom->contended) {
+		WRITE_ONCE(dom->contended, true);
+		dom->epoch++;
+		/* Pairs with atomic_sub_return() in ioband_end_io(). */
+		smp_mb();
+	}
+	if (g->epoch != dom->epoch)
+		__ioband_fold(dom, g);
+
+	now_ns = ktime_get_ns();
+	if (urgent || dev->straight) {
+		atomic_add(io->req.ios, &dom->in_flight);
+		ioband_count(io, io->req.ios);
+		if (!dev->straight)
+			ioband_charge(&g->share, io->req.tokens, true);
+	} else {
+		io->req.prio = ioband_prio(bio);
+		ioband_hold(&g->share, &io->req, now_ns);
+		if (ioband_peek(&dom->sched, atomic_read(&dom->in_flight),
+				now_ns, &until_ns) != &io->req ||
+		    __ioband_next(dom, now_ns, &until_ns) != io) {
+			this_cpu_add(g->counts->held[io->req.dir],
+				     io->req.ios);
+			ret = DM_MAPIO_SUBMITTED;
+		}
+	}
+	__ioband_wake(dom, now_ns);
+	spin_unlock_irqrestore(&dom->lock, flags);
+	return ret;
+}
+
+static int ioband_map(struct dm_target *ti, struct bio *bio)
+{
+	struct ioband_device *dev = ti->private;
+	struct ioband_io *io = dm_per_bio_data(bio, sizeof(*io));
+	struct ioband_domain *dom = dev->domain;
+	bool urgent;
+
+	bio_set_dev(bio, dev->dev->bdev);
+	bio->bi_iter.bi_sector = dm_target_offset(ti, bio->bi_iter.bi_sector);
+	ioband_io_init(io, dev, bio);
+
+	if (unlikely(is_empty_flush(bio))) {
+		ioband_count(io, io->req.ios);
+		io->req.ios = 0;
+		return DM_MAPIO_REMAPPED;
+	}
+
+	urgent = is_urgent(bio);
+	if (unlikely(READ_ONCE(dom->contended)))
+		return ioband_map_contended(dev, bio, io, urgent);
+	if (likely(!urgent)) {
+		if (unlikely(!ioband_get_room(dom, io->req.ios)))
+			return ioband_map_contended(dev, bio, io, urgent);
+	} else {
+		atomic_add(io->req.ios, &dom->in_flight);
+	}
+	this_cpu_add(io->group->counts->tokens, io->req.tokens);
+	ioband_count(io, io->req.ios);
+	return DM_MAPIO_REMAPPED;
+}
+
+static int ioband_end_io(struct dm_target *ti, struct bio *bio,
+			 blk_status_t *error)
+{
+	struct ioband_device *dev = ti->private;
+	struct ioband_io *io = dm_per_bio_data(bio, sizeof(*io));
+	struct ioband_domain *dom = dev->domain;
+	unsigned long flags;
+	u64 now_ns;
+
+	if (unlikely(!io->req.ios))
+		return DM_ENDIO_DONE;
+	/* A full barrier: pairs with smp_mb() in ioband_map_contended(). */
+	atomic_sub_return(io->req.ios, &dom->in_flight);
+	if (likely(!READ_ONCE(dom->contended)))
+		return DM_ENDIO_DONE;
+
+	spin_lock_irqsave(&dom->lock, flags);
+	now_ns = ktime_get_ns();
+	ioband_done(&io->group->share, &io->req, now_ns);
+	__ioband_wake(dom, now_ns);
+	spin_unlock_irqrestore(&dom->lock, flags);
+	return DM_ENDIO_DONE;
+}
+
+/*
+ * From here on nothing of this device is held. New I/O still comes until the
+ * suspend is complete; it goes straight down.
+ */
+static void ioband_presuspend(struct dm_target *ti)
+{
+	struct ioband_device *dev = ti->private;
+	struct ioband_domain *dom = dev->domain;
+	bool push_back = dm_noflush_suspending(ti);
+	struct bio_list bios = BIO_EMPTY_LIST;
+	struct ioband_group *g;
+	struct ioband_req *r;
+	unsigned long flags;
+	struct bio *bio;
+
+	spin_lock_irqsave(&dom->lock, flags);
+	dev->straight = true;
+	list_for_each_entry(g, &dev->groups, list) {
+		while ((r = ioband_drain(&g->share))) {
+			struct ioband_io *io = req_to_io(r);
+
+			bio_list_add(&bios, ioband_bio(io));
+			if (push_back) {
+				/* It comes again and is counted then. */
+				this_cpu_add(g->counts->held[r->dir],
+					     -(u64)r->ios);
+				r->ios = 0;
+			} else {
+				atomic_add(r->ios, &dom->in_flight);
+				ioband_count(io, r->ios);
+			}
+		}
+	}
+	__ioband_wake(dom, ktime_get_ns());
+	spin_unlock_irqrestore(&dom->lock, flags);
+
+	if (!push_back) {
+		ioband_send(&bios);
+		return;
+	}
+	while ((bio = bio_list_pop(&bios))) {
+		bio->bi_status = BLK_STS_DM_REQUEUE;
+		bio_endio(bio);
+	}
+}
+
+static void ioband_set_active(struct ioband_device *dev, bool active)
+{
+	struct ioband_domain *dom = dev->domain;
+	struct ioband_group *g;
+	unsigned long flags;
+
+	spin_lock_irqsave(&dom->lock, flags);
+	dev->straight = !active;
+	list_for_each_entry(g, &dev->groups, list) {
+		if (active)
+			ioband_share_activate(&g->share);
+		else
+			ioband_share_deactivate(&g->share);
+	}
+	spin_unlock_irqrestore(&dom->lock, flags);
+}
+
+static void ioband_postsuspend(struct dm_target *ti)
+{
+	ioband_set_active(ti->private, false);
+}
+
+static int ioband_preresume(struct dm_target *ti)
+{
+	return ioband_apply(ti->private);
+}
+
+static void ioband_resume(struct dm_target *ti)
+{
+	ioband_set_active(ti->private, true);
+}
+
+static int ioband_prepare_ioctl(struct dm_target *ti,
+				struct block_device **bdev)
+{
+	struct ioband_device *dev = ti->private;
+
+	*bdev = dev->dev->bdev;
+	/* Only the whole device may be spoken to in its own terms. */
+	return ti->len != bdev_nr_sectors(*bdev);
+}
+
+static int ioband_iterate_devices(struct dm_target *ti,
+				  iterate_devices_callout_fn fn, void *data)
+{
+	struct ioband_device *dev = ti->private;
+
+	return fn(ti, dev->dev, 0, ti->len, data);
+}
+
+static struct target_type ioband_target = {
+	.name		 = "ioband",
+	.version	 = { 2, 0, 0 },
+	.features	 = DM_TARGET_PASSES_INTEGRITY | DM_TARGET_NOWAIT |
+			   DM_TARGET_PASSES_CRYPTO,
+	.module		 = THIS_MODULE,
+	.ctr		 = ioband_ctr,
+	.dtr		 = ioband_dtr,
+	.map		 = ioband_map,
+	.end_io		 = ioband_end_io,
+	.presuspend	 = ioband_presuspend,
+	.presuspend_undo = ioband_resume,
+	.postsuspend	 = ioband_postsuspend,
+	.preresume	 = ioband_preresume,
+	.resume		 = ioband_resume,
+	.status		 = ioband_status,
+	.message	 = ioband_message,
+	.prepare_ioctl	 = ioband_prepare_ioctl,
+	.iterate_devices = ioband_iterate_devices,
+};
+
+static int __init dm_ioband_init(void)
+{
+	int r;
+
+	/* The rescuer: the worker is on the way of I/O that frees memory. */
+	ioband_wq = alloc_workqueue("kioband", WQ_MEM_RECLAIM | WQ_HIGHPRI, 0);
+	if (!ioband_wq)
+		return -ENOMEM;
+	r = dm_register_target(&ioband_target);
+	if (r)
+		destroy_workqueue(ioband_wq);
+	return r;
+}
+
+static void __exit dm_ioband_exit(void)
+{
+	dm_unregister_target(&ioband_target);
+	destroy_workqueue(ioband_wq);
+}
+
+module_init(dm_ioband_init);
+module_exit(dm_ioband_exit);
+
+MODULE_DESCRIPTION(DM_NAME " target that shares a disk by weight");
+MODULE_LICENSE("GPL");
