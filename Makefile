@@ -4,11 +4,14 @@
 # make install		install the module (as root)
 # make demo		two ioband devices share a simulated disk, in a VM
 # make test		unit tests, then the VM tests on both kernels
-# make lint		checkpatch, sparse, W=1, shellcheck
+# make test-unit	the scheduling core in user space
+# make lint		checkpatch, kernel-doc, sparse, W=1, shellcheck
+# make clean		remove what make has built; make distclean: build/ too
 
 ifneq ($(KERNELRELEASE),)
 
-# The object has an underscore: a module can't contain an object of its own name.
+# With an underscore: a module can't have the name of one of its objects.
+# modprobe takes either.
 obj-m := dm_ioband.o
 dm_ioband-y := dm-ioband.o dm-ioband-policy.o dm-ioband-ctl.o
 
@@ -25,9 +28,25 @@ install: modules
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules_install
 	depmod -a
 
-clean:
-	rm -rf *.o *.ko *.mod *.mod.c .*.cmd .*.d modules.order Module.symvers .module-common.o .tmp_versions
+demo:
+	scripts/demo
 
-.PHONY: all modules install clean
+test:
+	tests/run
+
+test-unit:
+	scripts/setup unit
+	$(MAKE) -C tests/unit check
+
+lint:
+	tests/lint
+
+clean:
+	rm -f *.o *.ko *.mod *.mod.c .*.cmd modules.order Module.symvers
+
+distclean: clean
+	rm -rf build
+
+.PHONY: all modules install demo test test-unit lint clean distclean
 
 endif

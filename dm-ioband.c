@@ -12,8 +12,10 @@
 
 #include "dm-ioband.h"
 
-/* I/Os that the worker takes under the lock at a time. */
-#define BATCH	32
+/* I/Os that the worker takes under the lock at a time, at most. */
+#define BATCH_MAX	32U
+/* Batches from this size on are plugged. */
+#define PLUG_MIN	8
 
 /* Per-CPU workers: the one that a completion wakes has its cache warm. */
 static struct workqueue_struct *ioband_wq;
@@ -121,48 +123,59 @@ void ioband_domain_wake(struct ioband_domain *dom)
 	spin_unlock_irqrestore(&dom->lock, flags);
 }
 
-static void ioband_send(struct bio_list *bios)
+/*
+ * A plug lets the lower device merge and batch, but the first I/O waits for
+ * the last: not worth it for a few.
+ */
+static void ioband_send(struct bio_list *bios, unsigned int nr)
 {
 	struct blk_plug plug;
 	struct bio *bio;
 
-	blk_start_plug(&plug);
+	if (nr >= PLUG_MIN)
+		blk_start_plug(&plug);
 	while ((bio = bio_list_pop(bios))) {
 		/* Not the submitter sleeps here but we, and we may. */
 		bio->bi_opf &= ~REQ_NOWAIT;
 		dm_submit_bio_remap(bio, NULL);
 	}
-	blk_finish_plug(&plug);
+	if (nr >= PLUG_MIN)
+		blk_finish_plug(&plug);
 }
 
+/*
+ * The first I/O goes at once, the batches double from there: a slot that a
+ * completion freed stands idle until its next I/O is sent.
+ */
 static void ioband_work(struct work_struct *work)
 {
 	struct ioband_domain *dom = container_of(work, struct ioband_domain,
 						 work);
 	struct bio_list bios = BIO_EMPTY_LIST;
+	unsigned int batch = 1, n;
 	struct ioband_io *io;
 	unsigned long flags;
 	u64 now_ns, until_ns;
-	unsigned int n;
 
 	do {
 		spin_lock_irqsave(&dom->lock, flags);
 		dom->kicked = true;
 		now_ns = ktime_get_ns();
-		for (n = 0; n < BATCH; n++) {
+		for (n = 0; n < batch; n++) {
 			io = __ioband_next(dom, now_ns, &until_ns);
 			if (!io)
 				break;
 			bio_list_add(&bios, ioband_bio(io));
 		}
-		if (n < BATCH) {
+		if (!n) {
 			dom->kicked = false;
 			__ioband_wake(dom, now_ns);
 		}
 		spin_unlock_irqrestore(&dom->lock, flags);
-		ioband_send(&bios);
+		ioband_send(&bios, n);
+		batch = min(batch * 2, BATCH_MAX);
 		cond_resched();
-	} while (n == BATCH);
+	} while (n);
 }
 
 static enum hrtimer_restart ioband_timer(struct hrtimer *timer)
@@ -403,7 +416,7 @@ static void ioband_presuspend(struct dm_target *ti)
 	spin_unlock_irqrestore(&dom->lock, flags);
 
 	if (!push_back) {
-		ioband_send(&bios);
+		ioband_send(&bios, PLUG_MIN);
 		return;
 	}
 	while ((bio = bio_list_pop(&bios))) {
