@@ -13,7 +13,8 @@ ifneq ($(KERNELRELEASE),)
 # With an underscore: a module can't have the name of one of its objects.
 # modprobe takes either.
 obj-m := dm_ioband.o
-dm_ioband-y := dm-ioband.o dm-ioband-policy.o dm-ioband-ctl.o
+dm_ioband-y := dm-ioband.o dm-ioband-group.o dm-ioband-policy.o \
+	       dm-ioband-limit.o dm-ioband-ctl.o
 
 else
 

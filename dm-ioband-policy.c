@@ -19,9 +19,11 @@
  *    Groups A (weight 200) and B (weight 100) with work queued, 1 token each,
  *    tags in units of 1/200:
  *
- *	A's tag  0  1  1  2  3  3  4
- *	B's tag  0  0  2  2  2  4  4
- *	sent     A  B  A  A  B  A  ...		two of A to one of B
+ *	A's tag  0  1  1  2  2  3  4  4
+ *	B's tag  0  0  2  2  4  4  4  6
+ *	sent     A  B  A  B  A  A  B  ...	two of A to one of B
+ *
+ *    (Of equal tags the one that was there first goes first.)
  *
  * 2. Depth. An I/O that is inside the device can't be put in order any more.
  *    Fewer than "depth" in flight: the caller lets I/O pass without asking
@@ -34,7 +36,8 @@
  *    hoards and nobody is shut out.
  *
  *    A was idle while B moved the clock from 0 to 5000. With a credit of 4, A
- *    starts at 4996: B waits for four I/Os of A at most, not for 5000.
+ *    starts at 4996: B, whose next tag is 5001, waits for five I/Os of A (4996 to
+ *    5000), not for 5001.
  *
  * 4. Anticipation. A synchronous reader holds nothing in the instant after its
  *    I/O completed, though it may be furthest behind. Serving the others then
@@ -45,12 +48,29 @@
  *    slots stand idle is added up; above 2 % of the time in use nothing is
  *    awaited until it has sunk.
  *
- *    Disk of depth 4 that just completed three I/Os of A (tag 7; all its I/Os)
- *    and one of B (tag 9; holds more). Of A's next three the tags would be 7,
- *    8 and 9: two precede B's. Two slots are kept, B gets the others, and when
- *    A comes back microseconds later all four are busy, in the right order.
+ *    Disk of depth 4, all four slots free: three I/Os of A completed, which has no
+ *    more (its next tags would be 7, 8 and 9), and one of B, which holds more (tags
+ *    9 and 11). Two of A's precede B's first: two slots are kept, and B's goes.
+ *    All three precede B's second: it waits. A comes back microseconds later, and
+ *    all four slots are busy, in the right order.
  *
- * 5. Inside a group reads and writes wait apart and take turns by tokens used;
+ * 5. Trees. A group may have a parent. Weights compare among siblings: each group
+ *    has a clock for its children, and a tag in the level it is in itself. The
+ *    search goes down from the top, always to the least tag. An idle child's
+ *    share goes to its siblings, because the parent's tag moves only by what
+ *    any of them used. A parent's own I/O competes with its children's as if
+ *    it were one of them, with the parent's weight.
+ *
+ * 6. Limits and minimums. A limit is a token bucket (dm-ioband-limit.c) of a
+ *    group; an I/O must pass its group's and all ancestors'. A group whose I/O
+ *    may not pass is paused, in that direction, until the bucket has filled,
+ *    and is not looked at before. A group with a minimum has a time at which
+ *    it is due: the last time plus what it was sent since, at that rate. While
+ *    that is in the past it goes before all tags (mClock: A. Gulati, A.
+ *    Merchant, P. Varman, OSDI 2010). All that it is sent counts, by turn of
+ *    tags or of the minimum.
+ *
+ * 7. Inside a group reads and writes wait apart and take turns by tokens used;
  *    each is in order of I/O priority, then of arrival. Once in a second the
  *    oldest goes first whatever its priority, so that nothing waits for ever.
  */
@@ -78,12 +98,14 @@
 /* Idle slots may cost 1/50 of the time in use, plus this many I/Os' time. */
 #define LOST_PART		50
 #define LOST_GRACE_IOS		16
-/* Both fade by half when this much time in use has been added up. */
+/* Half of it fades, and what it pays for, when this much has been added up. */
 #define BUSY_FADE_NS		(4 * NSEC_PER_SEC)
 /* Longest time that an I/O is passed over for its priority. */
 #define AGE_NS			NSEC_PER_SEC
 /* Span over which the pace of the clock is measured. */
 #define PACE_NS			(100 * NSEC_PER_MSEC)
+/* A group that couldn't get its minimum catches up on this much time. */
+#define DUE_MAX_NS		((u64)NSEC_PER_SEC)
 
 /*
  * Tags wrap around. No lead, lag, burst or credit may be longer than this, so
@@ -94,27 +116,65 @@
 
 #define KEY_PRIO_SHIFT		56
 
-static u32 weight_cost(u32 sectors, u32 ios)
+static u32 cost_ios(u32 sectors, u32 ios)
 {
 	return ios;
 }
 
-static u32 weight_of(const u32 *params)
+static u32 cost_sectors(u32 sectors, u32 ios)
 {
-	return params[0];
+	return sectors ?: 1;
 }
+
+static void claim_weight(const u32 *params, struct ioband_claim *claim)
+{
+	claim->weight = params[0];
+}
+
+static const char *check_range(const u32 *params)
+{
+	if (params[1] < params[0])
+		return "max must not be below min (0:0 is best effort)";
+	return NULL;
+}
+
+/* What is left over after the minimums goes to all alike. */
+static void claim_range(const u32 *params, struct ioband_claim *claim)
+{
+	claim->weight = IOBAND_WEIGHT_DEFAULT;
+	claim->min_bps = (u64)params[0] * 1024;
+	claim->max_bps = (u64)params[1] * 1024;
+}
+
+#define PARAM_WEIGHT	{ "weight", IOBAND_WEIGHT_MIN, IOBAND_WEIGHT_MAX, \
+			  IOBAND_WEIGHT_DEFAULT }
 
 static const struct ioband_policy ioband_policies[] = {
 	{
 		.name		= "weight",
 		.nr_params	= 1,
-		.params		= {
-			{ "weight", IOBAND_WEIGHT_MIN, IOBAND_WEIGHT_MAX,
-			  IOBAND_WEIGHT_DEFAULT },
-		},
+		.params		= { PARAM_WEIGHT },
 		.unit		= 1,
-		.cost		= weight_cost,
-		.weight		= weight_of,
+		.cost		= cost_ios,
+		.claim		= claim_weight,
+	}, {
+		.name		= "weight-iosize",
+		.nr_params	= 1,
+		.params		= { PARAM_WEIGHT },
+		.unit		= 8,
+		.cost		= cost_sectors,
+		.claim		= claim_weight,
+	}, {
+		.name		= "range-bw",
+		.nr_params	= 2,
+		.params		= {
+			{ "min", 0, U32_MAX, 0 },
+			{ "max", 0, U32_MAX, 0 },
+		},
+		.unit		= 8,
+		.cost		= cost_sectors,
+		.check		= check_range,
+		.claim		= claim_range,
 	},
 };
 
@@ -178,11 +238,16 @@ static void mean_add(u64 *mean, u64 sample)
 		*mean = 1;
 }
 
-/* The burst: how far a group may be ahead of the clock, as a tag. */
-static u64 burst_tag(const struct ioband_sched *s)
+static struct ioband_level *level_of(const struct ioband_share *g)
+{
+	return g->parent ? &g->parent->below : &g->sched->root;
+}
+
+/* The burst: how far a group may be ahead of its level's clock, as a tag. */
+static u64 burst_tag(const struct ioband_sched *s, const struct ioband_level *l)
 {
 	u64 tokens = s->token_base ?: (u64)s->depth * s->policy->unit;
-	u64 weights = max_t(u64, s->weights, 1);
+	u64 weights = max_t(u64, l->weights, 1);
 
 	return min(tokens_to_tag(min_t(u64, tokens, U32_MAX), weights),
 		   TAG_SPAN);
@@ -192,11 +257,25 @@ static u64 burst_tag(const struct ioband_sched *s)
 static u64 start_tag(const struct ioband_share *g)
 {
 	const struct ioband_sched *s = g->sched;
+	const struct ioband_level *l = level_of(g);
 	u64 credit;
 
-	if (check_mul_overflow(burst_tag(s), (u64)s->carryover, &credit))
+	if (check_mul_overflow(burst_tag(s, l), (u64)s->carryover, &credit))
 		credit = TAG_SPAN;
-	return later(g->tag, s->tag - min(credit, TAG_SPAN));
+	return later(g->tag, l->tag - min(credit, TAG_SPAN));
+}
+
+static void level_init(struct ioband_level *l)
+{
+	l->timeline[IOBAND_READ] = RB_ROOT_CACHED;
+	l->timeline[IOBAND_WRITE] = RB_ROOT_CACHED;
+}
+
+static struct ioband_share *level_first(const struct ioband_level *l, int dir)
+{
+	struct rb_node *n = rb_first_cached(&l->timeline[dir]);
+
+	return n ? rb_entry(n - dir, struct ioband_share, node[0]) : NULL;
 }
 
 /**
@@ -212,7 +291,9 @@ void ioband_sched_init(struct ioband_sched *s, const struct ioband_policy *p,
 {
 	memset(s, 0, sizeof(*s));
 	s->policy = p;
-	s->timeline = RB_ROOT_CACHED;
+	level_init(&s->root);
+	s->paused = RB_ROOT_CACHED;
+	s->reserved = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&s->returning);
 	INIT_LIST_HEAD(&s->shares);
 	s->depth = depth;
@@ -235,24 +316,36 @@ void ioband_sched_set_depth(struct ioband_sched *s, u32 depth)
  * ioband_share_init - set up the scheduling state of a group
  * @g: the state
  * @s: domain that the group will be scheduled in
- * @weight: its weight, IOBAND_WEIGHT_MIN to IOBAND_WEIGHT_MAX
+ * @largest: bytes of the largest I/O: least size of the limits' buckets
+ * @largest_ios: requests that the lower device makes of it
  *
- * The group takes no part in shares before ioband_share_activate().
+ * The group has the default weight, no limits and no parent, and takes no part
+ * in shares before ioband_share_activate().
  *
  * Context: any; nobody else uses @g yet, and @s isn't written.
  */
 void ioband_share_init(struct ioband_share *g, struct ioband_sched *s,
-		       u32 weight)
+		       u32 largest, u32 largest_ios)
 {
+	int dir;
+
 	memset(g, 0, sizeof(*g));
 	g->sched = s;
-	RB_CLEAR_NODE(&g->node);
+	level_init(&g->below);
+	for (dir = 0; dir < IOBAND_NR_DIRS; dir++) {
+		RB_CLEAR_NODE(&g->node[dir]);
+		RB_CLEAR_NODE(&g->pause[dir].node);
+		g->pause[dir].share = g;
+		g->queue[dir].reqs = RB_ROOT_CACHED;
+	}
+	RB_CLEAR_NODE(&g->reserved);
 	INIT_LIST_HEAD(&g->all);
 	INIT_LIST_HEAD(&g->returning);
 	INIT_LIST_HEAD(&g->fifo);
-	g->queue[IOBAND_READ].reqs = RB_ROOT_CACHED;
-	g->queue[IOBAND_WRITE].reqs = RB_ROOT_CACHED;
-	g->weight = weight;
+	g->weight = IOBAND_WEIGHT_DEFAULT;
+	g->burst_ns = IOBAND_BURST_NS;
+	g->largest = largest;
+	g->largest_ios = largest_ios;
 }
 
 /**
@@ -264,8 +357,8 @@ void ioband_share_activate(struct ioband_share *g)
 	if (g->active)
 		return;
 	g->active = true;
-	g->tag = g->sched->tag;
-	g->sched->weights += g->weight;
+	g->tag = level_of(g)->tag;
+	level_of(g)->weights += g->weight;
 	list_add_tail(&g->all, &g->sched->shares);
 }
 
@@ -278,65 +371,362 @@ static void forget_returns(struct ioband_share *g)
 /**
  * ioband_share_deactivate - end a group's part in shares
  * @g: the group, which holds nothing (ioband_drain())
+ *
+ * Its children, if any, stay below it.
  */
 void ioband_share_deactivate(struct ioband_share *g)
 {
 	if (!g->active)
 		return;
 	g->active = false;
-	g->sched->weights -= g->weight;
+	level_of(g)->weights -= g->weight;
 	list_del_init(&g->all);
 	if (g->sched->batch == g)
 		g->sched->batch = NULL;
 	forget_returns(g);
 }
 
-static bool share_less(struct rb_node *a, const struct rb_node *b)
+/*
+ * Where a group is, by direction: in its level's timeline while it or a child
+ * has I/O that may be looked at, among the paused while a limit of its own
+ * forbids that, else nowhere.
+ */
+
+static bool in_timeline(const struct ioband_share *g, int dir)
 {
-	return before(rb_entry(a, struct ioband_share, node)->tag,
-		      rb_entry(b, struct ioband_share, node)->tag);
+	return !RB_EMPTY_NODE(&g->node[dir]);
 }
 
-static void timeline_add(struct ioband_share *g)
+static bool is_paused(const struct ioband_share *g, int dir)
 {
-	rb_add_cached(&g->node, &g->sched->timeline, share_less);
+	return !RB_EMPTY_NODE(&g->pause[dir].node);
 }
 
-static void timeline_del(struct ioband_share *g)
+static bool has_own(const struct ioband_share *g, int dir)
 {
-	rb_erase_cached(&g->node, &g->sched->timeline);
-	RB_CLEAR_NODE(&g->node);
+	return !RB_EMPTY_ROOT(&g->queue[dir].reqs.rb_root);
+}
+
+static bool has_below(const struct ioband_share *g, int dir)
+{
+	return !RB_EMPTY_ROOT(&g->below.timeline[dir].rb_root);
+}
+
+static bool read_less(struct rb_node *a, const struct rb_node *b)
+{
+	return before(rb_entry(a, struct ioband_share, node[IOBAND_READ])->tag,
+		      rb_entry(b, struct ioband_share, node[IOBAND_READ])->tag);
+}
+
+static bool write_less(struct rb_node *a, const struct rb_node *b)
+{
+	return before(rb_entry(a, struct ioband_share, node[IOBAND_WRITE])->tag,
+		      rb_entry(b, struct ioband_share, node[IOBAND_WRITE])->tag);
+}
+
+static bool due_less(struct rb_node *a, const struct rb_node *b)
+{
+	return rb_entry(a, struct ioband_share, reserved)->due_ns <
+	       rb_entry(b, struct ioband_share, reserved)->due_ns;
+}
+
+static bool pause_less(struct rb_node *a, const struct rb_node *b)
+{
+	return rb_entry(a, struct ioband_pause, node)->ready_ns <
+	       rb_entry(b, struct ioband_pause, node)->ready_ns;
+}
+
+static void reserved_del(struct ioband_share *g)
+{
+	if (!RB_EMPTY_NODE(&g->reserved)) {
+		rb_erase_cached(&g->reserved, &g->sched->reserved);
+		RB_CLEAR_NODE(&g->reserved);
+	}
+}
+
+static void reserved_add(struct ioband_share *g)
+{
+	if (g->min_bps && RB_EMPTY_NODE(&g->reserved) &&
+	    (in_timeline(g, IOBAND_READ) || in_timeline(g, IOBAND_WRITE)))
+		rb_add_cached(&g->reserved, &g->sched->reserved, due_less);
+}
+
+static void timeline_add(struct ioband_share *g, int dir)
+{
+	rb_add_cached(&g->node[dir], &level_of(g)->timeline[dir],
+		      dir == IOBAND_READ ? read_less : write_less);
+	reserved_add(g);
+}
+
+static void timeline_del(struct ioband_share *g, int dir)
+{
+	rb_erase_cached(&g->node[dir], &level_of(g)->timeline[dir]);
+	RB_CLEAR_NODE(&g->node[dir]);
+	if (!in_timeline(g, !dir))
+		reserved_del(g);
+}
+
+static void unpause(struct ioband_share *g, int dir)
+{
+	rb_erase_cached(&g->pause[dir].node, &g->sched->paused);
+	RB_CLEAR_NODE(&g->pause[dir].node);
+}
+
+/* A group moves to another tag, or leaves and comes back by the caller. */
+static unsigned int timeline_out(struct ioband_share *g)
+{
+	unsigned int dirs = 0;
+	int dir;
+
+	for (dir = 0; dir < IOBAND_NR_DIRS; dir++) {
+		if (in_timeline(g, dir)) {
+			dirs |= BIT(dir);
+			timeline_del(g, dir);
+		}
+	}
+	return dirs;
+}
+
+static void timeline_in(struct ioband_share *g, unsigned int dirs)
+{
+	int dir;
+
+	for (dir = 0; dir < IOBAND_NR_DIRS; dir++)
+		if (dirs & BIT(dir))
+			timeline_add(g, dir);
+}
+
+static void set_tag(struct ioband_share *g, u64 tag)
+{
+	unsigned int dirs = timeline_out(g);
+
+	g->tag = tag;
+	timeline_in(g, dirs);
+}
+
+/* A group, and so its ancestors, has I/O to look at in a direction. */
+static void share_enter(struct ioband_share *g, int dir, u64 now_ns)
+{
+	for (; g && !in_timeline(g, dir) && !is_paused(g, dir); g = g->parent) {
+		if (!in_timeline(g, !dir)) {
+			g->tag = start_tag(g);
+			g->due_ns = max(g->due_ns, now_ns);
+		}
+		timeline_add(g, dir);
+	}
+}
+
+/* A group, and so perhaps its ancestors, has nothing left in a direction. */
+static void share_leave(struct ioband_share *g, int dir)
+{
+	for (; g && !has_own(g, dir) && !has_below(g, dir); g = g->parent) {
+		if (in_timeline(g, dir))
+			timeline_del(g, dir);
+		else if (is_paused(g, dir))
+			unpause(g, dir);
+		else
+			break;
+	}
+}
+
+static void share_pause(struct ioband_share *g, int dir, u64 ready_ns,
+			enum ioband_limit limit)
+{
+	timeline_del(g, dir);
+	g->pause[dir].ready_ns = ready_ns;
+	g->pause[dir].limit = limit;
+	rb_add_cached(&g->pause[dir].node, &g->sched->paused, pause_less);
+	share_leave(g->parent, dir);
+}
+
+static struct ioband_pause *first_pause(const struct ioband_sched *s)
+{
+	struct rb_node *n = rb_first_cached(&s->paused);
+
+	return n ? rb_entry(n, struct ioband_pause, node) : NULL;
+}
+
+static void resume_share(struct ioband_share *g, int dir, u64 now_ns)
+{
+	unpause(g, dir);
+	share_enter(g, dir, now_ns);
+}
+
+static void resume_ready(struct ioband_sched *s, u64 now_ns)
+{
+	struct ioband_pause *p;
+
+	while ((p = first_pause(s)) && p->ready_ns <= now_ns)
+		resume_share(p->share, p - p->share->pause, now_ns);
+}
+
+/* Settings changed: let the next look decide anew. */
+static void resume_tree(struct ioband_share *g, u64 now_ns)
+{
+	int dir;
+
+	for (dir = 0; dir < IOBAND_NR_DIRS; dir++)
+		if (is_paused(g, dir))
+			resume_share(g, dir, now_ns);
+}
+
+/*
+ * The least size of the limit's bucket: the largest I/O in its tokens. The
+ * maximum of a range keeps closer: a larger I/O leaves a debt.
+ */
+static u32 limit_least(const struct ioband_share *g, enum ioband_limit limit)
+{
+	switch (limit) {
+	case IOBAND_MAX_BW:
+		return 0;
+	case IOBAND_RIOPS:
+	case IOBAND_WIOPS:
+		return g->largest_ios;
+	default:
+		return g->largest;
+	}
+}
+
+static void set_limit(struct ioband_share *g, enum ioband_limit limit, u64 rate,
+		      u64 burst_ns, u64 now_ns)
+{
+	ioband_bucket_set(&g->bucket[limit], rate, limit_least(g, limit),
+			  g->burst_ns, burst_ns, now_ns);
+	if (rate)
+		g->limited |= BIT(limit);
+	else
+		g->limited &= ~BIT(limit);
+}
+
+/* A lead keeps its tokens when they are divided by another weight. */
+static u64 scale_tag(u64 clock, u64 tag, u32 old, u32 new)
+{
+	u64 lead = tag - clock;
+
+	if (!before(clock, tag))
+		return tag;
+	if (div_u64(lead, new) >= div_u64(TAG_SPAN, old))
+		return clock + TAG_SPAN;
+	return clock + mul_u64_u64_div_u64(lead, old, new);
 }
 
 /**
- * ioband_share_set_weight - change a group's weight
+ * ioband_share_set_claim - change what a group may claim
  * @g: the group
- * @weight: the new weight
+ * @claim: weight, minimum, maximum
+ * @now_ns: time
  *
- * The group keeps its lead or lag in tokens, so that what it used before the
- * change is neither forgotten nor weighed anew; the others keep theirs.
+ * The group keeps its lead in tokens, so that what it used before the change is
+ * neither forgotten nor weighed anew, and its lag as it is; the others keep both.
+ * The caller asks ioband_peek() afterwards.
  */
-void ioband_share_set_weight(struct ioband_share *g, u32 weight)
+void ioband_share_set_claim(struct ioband_share *g,
+			    const struct ioband_claim *claim, u64 now_ns)
 {
-	struct ioband_sched *s = g->sched;
-	bool queued = !RB_EMPTY_NODE(&g->node);
+	struct ioband_level *l = level_of(g);
+	unsigned int dirs;
 
-	if (queued)
-		timeline_del(g);
-	if (before(s->tag, g->tag)) {
-		u64 lead = g->tag - s->tag;
-
-		if (lead / weight >= TAG_SPAN / g->weight)
-			lead = TAG_SPAN;
-		else
-			lead = mul_u64_u64_div_u64(lead, g->weight, weight);
-		g->tag = s->tag + lead;
-	}
+	resume_tree(g, now_ns);
+	dirs = timeline_out(g);
+	g->tag = scale_tag(l->tag, g->tag, g->weight, claim->weight);
 	if (g->active)
-		s->weights += (u64)weight - g->weight;
-	g->weight = weight;
-	if (queued)
-		timeline_add(g);
+		l->weights += (u64)claim->weight - g->weight;
+	g->weight = claim->weight;
+	if (g->min_bps != claim->min_bps)
+		g->due_ns = now_ns;
+	g->min_bps = claim->min_bps;
+	if (g->bucket[IOBAND_MAX_BW].rate != claim->max_bps)
+		set_limit(g, IOBAND_MAX_BW, claim->max_bps, g->burst_ns,
+			  now_ns);
+	timeline_in(g, dirs);
+}
+
+/**
+ * ioband_share_set_limits - change a group's limits
+ * @g: the group
+ * @rates: bytes or I/Os a second for IOBAND_RBPS to IOBAND_WIOPS, 0 for none
+ * @burst_ns: size of the buckets in time
+ * @now_ns: time
+ *
+ * The caller asks ioband_peek() afterwards: what the old limits held may pass.
+ */
+void ioband_share_set_limits(struct ioband_share *g, const u64 *rates,
+			     u64 burst_ns, u64 now_ns)
+{
+	enum ioband_limit i;
+
+	for (i = 0; i < IOBAND_NR_LIMITS; i++) {
+		u64 rate = i == IOBAND_MAX_BW ? g->bucket[i].rate : rates[i];
+
+		if (rate != g->bucket[i].rate || burst_ns != g->burst_ns)
+			set_limit(g, i, rate, burst_ns, now_ns);
+	}
+	g->burst_ns = burst_ns;
+	resume_tree(g, now_ns);
+}
+
+/**
+ * ioband_share_set_parent - put a group, with all below it, below another
+ * @g: the group
+ * @parent: the new parent, not @g or below it; NULL for the top
+ * @now_ns: time
+ *
+ * It starts there without lead or lag. The caller asks ioband_peek()
+ * afterwards.
+ */
+void ioband_share_set_parent(struct ioband_share *g,
+			     struct ioband_share *parent, u64 now_ns)
+{
+	unsigned int dirs = timeline_out(g);
+	bool active = g->active;
+	int dir;
+
+	for (dir = 0; dir < IOBAND_NR_DIRS; dir++)
+		if (dirs & BIT(dir))
+			share_leave(g->parent, dir);
+	ioband_share_deactivate(g);
+	g->parent = parent;
+	if (active)
+		ioband_share_activate(g);
+	for (dir = 0; dir < IOBAND_NR_DIRS; dir++)
+		if (has_own(g, dir) || has_below(g, dir))
+			share_enter(g, dir, now_ns);
+}
+
+/**
+ * ioband_share_limited - may a group's I/O be held though there is room?
+ * @g: the group
+ *
+ * Return: true if a limit of its own or of an ancestor is set.
+ */
+bool ioband_share_limited(const struct ioband_share *g)
+{
+	for (; g; g = g->parent)
+		if (g->limited)
+			return true;
+	return false;
+}
+
+/**
+ * ioband_sched_set_policy - charge I/O in another way
+ * @s: the domain's state
+ * @p: the policy
+ *
+ * Tags are in tokens of the old policy: all groups start anew. The caller sets
+ * each group's claim afterwards.
+ */
+void ioband_sched_set_policy(struct ioband_sched *s,
+			     const struct ioband_policy *p)
+{
+	struct ioband_share *g;
+
+	s->policy = p;
+	s->batch = NULL;
+	list_for_each_entry(g, &s->shares, all) {
+		set_tag(g, level_of(g)->tag);
+		g->own_tag = g->below.tag;
+		g->tokens_last = p->unit;
+	}
 }
 
 /* When the I/O that follows a completion is no longer awaited. */
@@ -411,36 +801,160 @@ void ioband_hold(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 	if (r->sync)
 		note_arrival(g, now_ns);
 	/* An idle direction doesn't hoard turns against the other one. */
-	if (!queue_first(q) && queue_first(other))
+	if (!queue_first(q))
 		q->used = later(q->used, other->used);
 	r->held_ns = now_ns;
 	r->key = (u64)r->prio << KEY_PRIO_SHIFT | g->sched->seq++;
 	rb_add_cached(&r->node, &q->reqs, req_less);
 	list_add_tail(&r->fifo, &g->fifo);
 	g->sched->held++;
-	if (!g->held++) {
-		g->tag = start_tag(g);
-		timeline_add(g);
-	}
+	if (!g->held++)
+		g->own_tag = later(g->own_tag, g->below.tag);
+	share_enter(g, r->dir, now_ns);
 }
 
-/* The group's next I/O; it holds one at least. */
-static struct ioband_req *share_first(const struct ioband_share *g, u64 now_ns)
+/* The group's own next I/O in one of @dirs; there is one. */
+static struct ioband_req *own_first(const struct ioband_share *g,
+				    unsigned int dirs, u64 now_ns)
 {
 	const struct ioband_queue *rq = &g->queue[IOBAND_READ];
 	const struct ioband_queue *wq = &g->queue[IOBAND_WRITE];
 	struct ioband_req *oldest, *r, *w;
 
 	oldest = list_first_entry(&g->fifo, struct ioband_req, fifo);
-	if ((s64)(now_ns - max(oldest->held_ns, g->aged_ns)) >= (s64)AGE_NS)
+	if ((s64)(now_ns - max(oldest->held_ns, g->aged_ns)) >= (s64)AGE_NS &&
+	    (dirs & BIT(oldest->dir)))
 		return oldest;
-	r = queue_first(rq);
-	w = queue_first(wq);
+	r = dirs & BIT(IOBAND_READ) ? queue_first(rq) : NULL;
+	w = dirs & BIT(IOBAND_WRITE) ? queue_first(wq) : NULL;
 	if (!r || !w)
 		return r ?: w;
 	if (r->prio != w->prio)
 		return r->prio < w->prio ? r : w;
 	return before(wq->used, rq->used) ? w : r;
+}
+
+/* The least tag of a level in @dirs; clears those in which it has nothing. */
+static struct ioband_share *level_next(const struct ioband_level *l,
+				       unsigned int *dirs)
+{
+	struct ioband_share *r = NULL, *w = NULL, *g;
+
+	if (*dirs & BIT(IOBAND_READ))
+		r = level_first(l, IOBAND_READ);
+	if (*dirs & BIT(IOBAND_WRITE))
+		w = level_first(l, IOBAND_WRITE);
+	g = !r || (w && before(w->tag, r->tag)) ? w : r;
+	/* Another one of the same tag may be the first of the other tree. */
+	if (!g || !in_timeline(g, IOBAND_READ))
+		*dirs &= ~BIT(IOBAND_READ);
+	if (!g || !in_timeline(g, IOBAND_WRITE))
+		*dirs &= ~BIT(IOBAND_WRITE);
+	return g;
+}
+
+/* Go down from a group to the I/O that is next in @dirs, and whose it is. */
+static struct ioband_req *descend(struct ioband_share *g, unsigned int dirs,
+				  u64 now_ns, struct ioband_share **owner)
+{
+	for (;;) {
+		unsigned int own = 0, below = dirs;
+		struct ioband_share *child;
+		int dir;
+
+		for (dir = 0; dir < IOBAND_NR_DIRS; dir++)
+			if ((dirs & BIT(dir)) && has_own(g, dir))
+				own |= BIT(dir);
+		child = level_next(&g->below, &below);
+		if (!child || (own && !before(child->tag, g->own_tag))) {
+			*owner = g;
+			return own_first(g, own, now_ns);
+		}
+		g = child;
+		dirs = below;
+	}
+}
+
+/* The directions in which a group can be reached from the top. */
+static unsigned int reachable(const struct ioband_share *g)
+{
+	unsigned int dirs = BIT(IOBAND_READ) | BIT(IOBAND_WRITE);
+	int dir;
+
+	for (; g; g = g->parent)
+		for (dir = 0; dir < IOBAND_NR_DIRS; dir++)
+			if (!in_timeline(g, dir))
+				dirs &= ~BIT(dir);
+	return dirs;
+}
+
+/* A group that is behind its minimum, and the directions to look in. */
+static struct ioband_share *due_share(const struct ioband_sched *s, u64 now_ns,
+				      unsigned int *dirs)
+{
+	struct rb_node *n;
+
+	for (n = rb_first_cached(&s->reserved); n; n = rb_next(n)) {
+		struct ioband_share *g;
+		unsigned int reach;
+
+		g = rb_entry(n, struct ioband_share, reserved);
+		if (g->due_ns > now_ns)
+			break;
+		reach = reachable(g);
+		if (reach) {
+			*dirs = reach;
+			return g;
+		}
+	}
+	return NULL;
+}
+
+static u64 limit_tokens(enum ioband_limit limit, const struct ioband_req *r)
+{
+	switch (limit) {
+	case IOBAND_RBPS:
+		return r->dir == IOBAND_READ ? (u64)r->sectors << 9 : 0;
+	case IOBAND_WBPS:
+		return r->dir == IOBAND_WRITE ? (u64)r->sectors << 9 : 0;
+	case IOBAND_RIOPS:
+		return r->dir == IOBAND_READ ? r->ios : 0;
+	case IOBAND_WIOPS:
+		return r->dir == IOBAND_WRITE ? r->ios : 0;
+	default:
+		return (u64)r->sectors << 9;
+	}
+}
+
+/* Does every limit let an I/O pass? Pauses the first group that has one not. */
+static bool may_pass(struct ioband_share *g, const struct ioband_req *r,
+		     u64 now_ns)
+{
+	enum ioband_limit i, tightest = 0;
+	u64 ready, latest;
+
+	for (; g; g = g->parent) {
+		if (!g->limited)
+			continue;
+		latest = now_ns;
+		for (i = 0; i < IOBAND_NR_LIMITS; i++) {
+			if (!(g->limited & BIT(i)))
+				continue;
+			ready = ioband_bucket_ready(&g->bucket[i],
+						    limit_tokens(i, r),
+						    limit_least(g, i),
+						    g->burst_ns, now_ns);
+			if (ready > latest) {
+				latest = ready;
+				tightest = i;
+			}
+		}
+		if (latest > now_ns) {
+			share_pause(g, r->dir, latest, tightest);
+			return false;
+		}
+	}
+	return true;
 }
 
 static bool may_await(const struct ioband_sched *s)
@@ -457,18 +971,61 @@ static void stop_idling(struct ioband_sched *s, u64 now_ns)
 	s->idle_ns = 0;
 }
 
+/* An I/O that is awaited against one that is held, in the level they meet. */
+struct race {
+	u64 awaited;	/* tags */
+	u64 held;
+	u32 weight;	/* by which the awaited one's tag moves on */
+};
+
 /*
- * How many awaited I/Os would precede an I/O that starts at @tag, up to @max.
- * Lowers @until_ns to the time when the first of them is given up.
+ * Find the level in which the ways from the top to an idle group and to @owner
+ * part. False if something else on the idle group's way holds I/O: that stands
+ * for the group.
  */
-static u32 count_awaited(struct ioband_sched *s, u64 tag, u32 max, u64 now_ns,
-			 u64 *until_ns)
+static bool find_race(const struct ioband_share *g,
+		      const struct ioband_share *owner, struct race *race)
+{
+	const struct ioband_share *top, *o;
+
+	for (top = g; top; top = top->parent) {
+		if (top != g && (in_timeline(top, IOBAND_READ) ||
+				 in_timeline(top, IOBAND_WRITE)))
+			return false;
+		race->weight = top->weight;
+		race->awaited = start_tag(top);
+		if (top->parent == owner) {
+			race->held = owner->own_tag;
+			return true;
+		}
+		for (o = owner; o && o->parent != top->parent; o = o->parent)
+			if (o->parent == g) {
+				/* The group's own I/O against its child's. */
+				race->awaited = later(g->own_tag, g->below.tag);
+				race->held = o->tag;
+				return true;
+			}
+		if (o) {
+			race->held = o->tag;
+			return o != top;
+		}
+	}
+	return false;
+}
+
+/*
+ * How many awaited I/Os would precede an I/O of @owner, up to @max. Lowers
+ * @until_ns to the time when the first of them is given up.
+ */
+static u32 count_awaited(struct ioband_sched *s, struct ioband_share *owner,
+			 bool batch, u32 max, u64 now_ns, u64 *until_ns)
 {
 	struct ioband_share *g, *next;
 	u32 n = 0;
 
 	list_for_each_entry_safe(g, next, &s->returning, returning) {
-		u64 start, step, give_up;
+		struct race race;
+		u64 give_up, step;
 		u32 i;
 
 		/* What is held stands for the group itself. */
@@ -485,18 +1042,39 @@ static u32 count_awaited(struct ioband_sched *s, u64 tag, u32 max, u64 now_ns,
 			list_del_init(&g->returning);
 			continue;
 		}
-		start = start_tag(g);
-		step = tokens_to_tag(g->tokens_last, g->weight);
-		if (!before(start, tag))
+		if (!find_race(g, owner, &race))
 			continue;
+		/* A group that is allowed to go on would do so. */
+		if (batch)
+			race.awaited += burst_tag(s, &s->root) / 2;
+		if (!before(race.awaited, race.held))
+			continue;
+		step = tokens_to_tag(g->tokens_last, race.weight);
 		*until_ns = *until_ns ? min(*until_ns, give_up) : give_up;
-		for (; i < g->done_nr && before(start, tag); i++) {
-			start += step;
+		for (; i < g->done_nr && before(race.awaited, race.held); i++) {
+			race.awaited += step;
 			if (++n >= max)
 				return n;
 		}
 	}
 	return n;
+}
+
+static struct ioband_share *batch_share(const struct ioband_sched *s,
+					unsigned int *dirs)
+{
+	struct ioband_share *g = s->batch;
+	unsigned int all = BIT(IOBAND_READ) | BIT(IOBAND_WRITE);
+	struct ioband_share *first = level_next(&s->root, &all);
+
+	if (!g || !first ||
+	    before(first->tag + burst_tag(s, &s->root) / 2, g->tag))
+		return NULL;
+	all = reachable(g);
+	if (!all)
+		return NULL;
+	*dirs = all;
+	return g;
 }
 
 /**
@@ -514,34 +1092,53 @@ static u32 count_awaited(struct ioband_sched *s, u64 tag, u32 max, u64 now_ns,
 struct ioband_req *ioband_peek(struct ioband_sched *s, u32 in_flight,
 			       u64 now_ns, u64 *until_ns)
 {
-	struct rb_node *first = rb_first_cached(&s->timeline);
-	struct ioband_share *g;
+	const struct ioband_pause *pause;
+	struct ioband_share *g, *owner;
+	bool due = false, batch = false;
+	struct ioband_req *r = NULL;
 	u32 slots, awaited;
 
 	*until_ns = 0;
-	if (!first || in_flight >= s->depth) {
-		stop_idling(s, now_ns);
-		return NULL;
-	}
-	g = rb_entry(first, struct ioband_share, node);
-	if (s->batch && s->batch->held &&
-	    !before(g->tag + burst_tag(s), s->batch->tag))
-		g = s->batch;
-	if (!list_empty(&s->returning) && may_await(s)) {
-		slots = s->depth - in_flight;
-		awaited = count_awaited(s, g->tag, slots, now_ns, until_ns);
-		if (awaited >= slots) {
-			if (!s->idle_ns) {
-				s->idle_ns = now_ns;
-				s->idle_slots = awaited;
-				s->idles++;
-			}
-			return NULL;
+	resume_ready(s, now_ns);
+	while (in_flight < s->depth) {
+		unsigned int dirs = BIT(IOBAND_READ) | BIT(IOBAND_WRITE);
+
+		g = due_share(s, now_ns, &dirs);
+		due = g;
+		if (!g) {
+			g = batch_share(s, &dirs);
+			batch = g;
 		}
-		*until_ns = 0;
+		if (!g)
+			g = level_next(&s->root, &dirs);
+		if (!g)
+			break;
+		r = descend(g, dirs, now_ns, &owner);
+		if (may_pass(owner, r, now_ns))
+			break;
+		r = NULL;
 	}
-	stop_idling(s, now_ns);
-	return share_first(g, now_ns);
+	if (r && !due && !list_empty(&s->returning) && may_await(s)) {
+		slots = s->depth - in_flight;
+		awaited = count_awaited(s, owner, batch, slots, now_ns,
+					until_ns);
+		if (awaited < slots) {
+			*until_ns = 0;
+		} else {
+			r = NULL;
+			s->idles += !s->idle_ns;
+			stop_idling(s, now_ns);
+			s->idle_ns = now_ns;
+			s->idle_slots = awaited;
+		}
+	}
+	if (!*until_ns)
+		stop_idling(s, now_ns);
+	pause = first_pause(s);
+	if (!r && pause && in_flight < s->depth &&
+	    (!*until_ns || pause->ready_ns < *until_ns))
+		*until_ns = pause->ready_ns;
+	return r;
 }
 
 static void req_unlink(struct ioband_share *g, struct ioband_req *r)
@@ -552,32 +1149,57 @@ static void req_unlink(struct ioband_share *g, struct ioband_req *r)
 	g->held--;
 }
 
-static void clock_advance(struct ioband_sched *s, u64 tag, u64 now_ns)
+static void clock_advance(struct ioband_sched *s, struct ioband_level *l,
+			  u64 tag)
 {
 	struct ioband_share *g;
-	u64 round;
 
-	s->tag = later(s->tag, tag);
-	if (s->tag - s->span_tag >= TAG_SPAN) {
-		list_for_each_entry(g, &s->shares, all)
-			if (!g->held)
-				g->tag = later(g->tag, s->tag - TAG_SPAN);
-		s->span_tag = s->tag;
-	}
-	round = burst_tag(s);
-	if (round && s->tag - s->round_tag >= round) {
-		u64 n = div64_u64(s->tag - s->round_tag, round);
+	l->tag = later(l->tag, tag);
+	if (l->tag - l->span_tag < TAG_SPAN)
+		return;
+	l->span_tag = l->tag;
+	list_for_each_entry(g, &s->shares, all)
+		if (level_of(g) == l)
+			set_tag(g, later(g->tag, l->tag - TAG_SPAN));
+}
+
+static void count_rounds(struct ioband_sched *s, u64 now_ns)
+{
+	struct ioband_level *l = &s->root;
+	u64 round = burst_tag(s, l);
+
+	if (round && l->tag - s->round_tag >= round) {
+		u64 n = div64_u64(l->tag - s->round_tag, round);
 
 		s->rounds += n;
 		s->round_tag += n * round;
 	}
 	if (now_ns - s->pace_ns >= PACE_NS) {
-		s->pace = mul_u64_u64_div_u64(min(s->tag - s->pace_tag, TAG_SPAN),
+		s->pace = mul_u64_u64_div_u64(min(l->tag - s->pace_tag, TAG_SPAN),
 					      NSEC_PER_SEC,
 					      now_ns - s->pace_ns);
 		s->pace_ns = now_ns;
-		s->pace_tag = s->tag;
+		s->pace_tag = l->tag;
 	}
+}
+
+/* Take an I/O out of a group's and its ancestors' buckets and minimums. */
+static void charge_rates(struct ioband_share *g, const struct ioband_req *r,
+			 u64 now_ns)
+{
+	enum ioband_limit i;
+
+	if (g->min_bps) {
+		reserved_del(g);
+		g->due_ns = max(g->due_ns, now_ns - min(now_ns, DUE_MAX_NS)) +
+			    div64_u64(((u64)r->sectors << 9) * NSEC_PER_SEC,
+				      g->min_bps);
+		reserved_add(g);
+	}
+	for (i = 0; g->limited && i < IOBAND_NR_LIMITS; i++)
+		if (g->limited & BIT(i))
+			ioband_bucket_take(&g->bucket[i], limit_tokens(i, r),
+					   now_ns);
 }
 
 /**
@@ -586,25 +1208,40 @@ static void clock_advance(struct ioband_sched *s, u64 tag, u64 now_ns)
  * @r: what ioband_peek() returned; the caller's again
  * @now_ns: time
  *
- * Charges the group.
+ * Charges the group and its ancestors.
  */
 void ioband_take(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 {
+	struct ioband_queue *q = &g->queue[r->dir];
 	struct ioband_sched *s = g->sched;
-	u64 tag = g->tag;
+	struct ioband_req *behind;
+	u32 tokens = min(s->policy->cost(r->sectors, r->ios),
+			 IOBAND_MAX_TOKENS);
 
 	if (r == list_first_entry(&g->fifo, struct ioband_req, fifo))
 		g->aged_ns = now_ns;
-	timeline_del(g);
 	req_unlink(g, r);
-	g->queue[r->dir].used += r->tokens;
-	g->tokens_last = r->tokens;
-	g->tag += tokens_to_tag(r->tokens, g->weight);
-	if (g->held)
-		timeline_add(g);
+	q->used += tokens;
+	/* What goes before by its priority isn't owed for. */
+	behind = queue_first(&g->queue[!r->dir]);
+	if (behind && behind->prio != r->prio)
+		g->queue[!r->dir].used = later(g->queue[!r->dir].used, q->used);
+	g->tokens_last = tokens;
+	g->below.tag = later(g->below.tag, g->own_tag);
+	g->own_tag += tokens_to_tag(tokens, g->weight);
+	share_leave(g, r->dir);
 	s->batch = s->token_base ? g : NULL;
 	r->sent_ns = now_ns;
-	clock_advance(s, tag, now_ns);
+	for (; g; g = g->parent) {
+		u64 tag = g->tag;
+
+		set_tag(g, tag + tokens_to_tag(tokens, g->weight));
+		clock_advance(s, level_of(g), tag);
+		charge_rates(g, r, now_ns);
+		if (s->batch && g->parent)
+			s->batch = g->parent;
+	}
+	count_rounds(s, now_ns);
 }
 
 /**
@@ -625,44 +1262,70 @@ void ioband_done(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 		mean_add(&s->service_ns, service);
 		s->busy_ns += service;
 		if (s->busy_ns > BUSY_FADE_NS) {
-			s->busy_ns /= 2;
-			s->lost_ns /= 2;
+			/* What was paid for is forgotten, the rest isn't. */
+			s->busy_ns -= BUSY_FADE_NS / 2;
+			s->lost_ns -= min_t(u64, s->lost_ns,
+					    BUSY_FADE_NS / 2 / LOST_PART);
 		}
 	}
 	if (r->sync && g->active)
 		note_completion(g, now_ns);
 }
 
+/* Move a group's and its ancestors' tags, to @most beyond the clock at most. */
+static void charge_tags(struct ioband_share *g, u64 tokens, u64 least)
+{
+	for (; g; g = g->parent) {
+		struct ioband_level *l = level_of(g);
+		u64 tag = later(g->tag, l->tag);
+		u64 most = max(max(burst_tag(g->sched, l) / 2, least),
+			       tag - l->tag);
+		u64 add = tokens_to_tag(min_t(u64, tokens, IOBAND_MAX_TOKENS),
+					g->weight);
+
+		set_tag(g, l->tag + min(tag - l->tag + add, most));
+	}
+}
+
 /**
- * ioband_charge - charge a group for I/O that went without being held
+ * ioband_charge - charge a group for I/O that went while there was room
  * @g: the group
  * @tokens: what the I/O cost in all
- * @debt: the I/O went though it should have been held
  *
- * What went while there was room is remembered up to the burst, debt up to
- * what the groups together move the clock in a second.
+ * It is remembered up to half of the burst.
  */
-void ioband_charge(struct ioband_share *g, u64 tokens, bool debt)
+void ioband_charge(struct ioband_share *g, u64 tokens)
+{
+	/* The returns went by unseen, too. */
+	forget_returns(g);
+	charge_tags(g, tokens, 0);
+}
+
+/**
+ * ioband_charge_debt - charge a group for an I/O that should have been held
+ * @g: the group
+ * @r: the I/O
+ * @now_ns: time
+ *
+ * The debt is at most what the groups together move the clock in a second, and
+ * a second of each limit's rate.
+ */
+void ioband_charge_debt(struct ioband_share *g, const struct ioband_req *r,
+			u64 now_ns)
 {
 	struct ioband_sched *s = g->sched;
-	u64 tag = later(g->tag, s->tag);
-	u64 most = burst_tag(s);
-	u64 add;
+	enum ioband_limit i;
 
-	if (debt)
-		most = max(most, min(s->pace, TAG_SPAN));
-	else
-		/* The returns went by unseen, too. */
-		forget_returns(g);
-	most = max(most, tag - s->tag);
-	add = tokens_to_tag(min_t(u64, tokens, IOBAND_MAX_TOKENS), g->weight);
-	tag = s->tag + min(tag - s->tag + add, most);
-	if (!RB_EMPTY_NODE(&g->node)) {
-		timeline_del(g);
-		g->tag = tag;
-		timeline_add(g);
-	} else {
-		g->tag = tag;
+	charge_tags(g, s->policy->cost(r->sectors, r->ios),
+		    min(s->pace, TAG_SPAN));
+	for (; g; g = g->parent) {
+		for (i = 0; g->limited && i < IOBAND_NR_LIMITS; i++) {
+			if (!(g->limited & BIT(i)))
+				continue;
+			ioband_bucket_owe(&g->bucket[i], limit_tokens(i, r),
+					  limit_least(g, i), g->burst_ns,
+					  now_ns);
+		}
 	}
 }
 
@@ -682,7 +1345,89 @@ struct ioband_req *ioband_drain(struct ioband_share *g)
 	if (!r)
 		return NULL;
 	req_unlink(g, r);
-	if (!g->held)
-		timeline_del(g);
+	share_leave(g, r->dir);
+	/* Nobody is kept waiting any more. */
+	if (!g->sched->held)
+		g->sched->idle_ns = 0;
 	return r;
+}
+
+/**
+ * ioband_wants_room - is anything held for want of room alone?
+ * @s: the domain's state
+ *
+ * Return: false if nothing is held, or if a limit forbids all that is.
+ */
+bool ioband_wants_room(const struct ioband_sched *s)
+{
+	return !RB_EMPTY_ROOT(&s->root.timeline[IOBAND_READ].rb_root) ||
+	       !RB_EMPTY_ROOT(&s->root.timeline[IOBAND_WRITE].rb_root);
+}
+
+/**
+ * ioband_pausing - find the limit that a group waits for
+ * @g: the group
+ * @limit: set to the limit
+ *
+ * Return: the group, @g or an ancestor, whose limit it is; NULL if none.
+ */
+const struct ioband_share *ioband_pausing(const struct ioband_share *g,
+					  enum ioband_limit *limit)
+{
+	const struct ioband_share *self = g;
+	int dir;
+
+	for (; g; g = g->parent) {
+		for (dir = 0; dir < IOBAND_NR_DIRS; dir++) {
+			if (!is_paused(g, dir) ||
+			    (!has_own(self, dir) && !has_below(self, dir)))
+				continue;
+			*limit = g->pause[dir].limit;
+			return g;
+		}
+	}
+	return NULL;
+}
+
+/**
+ * ioband_lead - how far a group is ahead of its siblings
+ * @g: the group
+ *
+ * Return: tokens that it was sent beyond its share; 0 if it is behind.
+ */
+u64 ioband_lead(const struct ioband_share *g)
+{
+	u64 clock = level_of(g)->tag;
+
+	if (!before(clock, g->tag))
+		return 0;
+	return mul_u64_u64_div_u64(g->tag - clock, g->weight,
+				   1ULL << IOBAND_TAG_SHIFT);
+}
+
+/**
+ * ioband_level_weights - the weights that a group's weight is compared to
+ * @g: the group
+ *
+ * Return: sum of the weights of the group and its active siblings.
+ */
+u64 ioband_level_weights(const struct ioband_share *g)
+{
+	return level_of(g)->weights;
+}
+
+/**
+ * ioband_is_next - is it a group's turn?
+ * @g: the group
+ *
+ * Return: true if it, or all of its ancestors, have the least tag.
+ */
+bool ioband_is_next(const struct ioband_share *g)
+{
+	unsigned int dirs = BIT(IOBAND_READ) | BIT(IOBAND_WRITE);
+
+	for (; g; g = g->parent, dirs = BIT(IOBAND_READ) | BIT(IOBAND_WRITE))
+		if (level_next(level_of(g), &dirs) != g)
+			return false;
+	return true;
 }

@@ -25,12 +25,13 @@
 
 #define IOBAND_TAG_SHIFT	32
 /* 4 GiB in sectors: the largest bio there is costs no more. */
-#define IOBAND_MAX_TOKENS	BIT(23)
+#define IOBAND_MAX_TOKENS	8388608U
 #define IOBAND_WEIGHT_MIN	1
 #define IOBAND_WEIGHT_MAX	32767
 #define IOBAND_WEIGHT_DEFAULT	100
 #define IOBAND_CARRYOVER_DEFAULT 1
 #define IOBAND_MAX_PARAMS	2
+#define IOBAND_BURST_NS		(100ULL * 1000 * 1000)
 /* Completions of a group that the core remembers until an I/O follows. */
 #define IOBAND_MAX_RETURNS	16
 
@@ -38,6 +39,28 @@ enum ioband_dir {
 	IOBAND_READ,
 	IOBAND_WRITE,
 	IOBAND_NR_DIRS,
+};
+
+/* What may keep a group from being served although it is its turn. */
+enum ioband_limit {
+	IOBAND_RBPS,
+	IOBAND_WBPS,
+	IOBAND_RIOPS,
+	IOBAND_WIOPS,
+	IOBAND_MAX_BW,
+	IOBAND_NR_LIMITS,
+};
+
+/**
+ * struct ioband_bucket - a token bucket, kept as a time
+ * @rate: tokens (bytes or I/Os) a second, 0 for no limit
+ * @full_ns: when the bucket will be full; in the past if it is
+ * @rest: tokens * 10^9 that @full_ns doesn't hold yet, < @rate
+ */
+struct ioband_bucket {
+	u64 rate;
+	u64 full_ns;
+	u64 rest;
 };
 
 /**
@@ -55,6 +78,18 @@ struct ioband_param {
 };
 
 /**
+ * struct ioband_claim - what a group may claim by its policy's parameters
+ * @weight: weight among its siblings
+ * @min_bps: bytes a second that it gets first, 0 for none
+ * @max_bps: bytes a second that it never exceeds, 0 for no limit
+ */
+struct ioband_claim {
+	u32 weight;
+	u64 min_bps;
+	u64 max_bps;
+};
+
+/**
  * struct ioband_policy - what makes one policy differ from another
  * @name: the word in the table line
  * @nr_params: how many numbers a group takes, separated by colons
@@ -62,9 +97,13 @@ struct ioband_param {
  * @unit: tokens that a small I/O costs; scales the default burst
  * @cost: tokens of an I/O of @sectors that the lower device sees as @ios
  *	requests; at least 1
- * @weight: weight of a group with these parameters
+ * @check: why a group can't have these parameters, each of which is within its
+ *	bounds; NULL if it can. Optional
+ * @claim: what a group with these parameters may claim; *@claim is zeroed
  *
- * To add a policy, write one of these and name it in ioband_policies[].
+ * To add a policy, write one of these with its functions in
+ * dm-ioband-policy.c and put it into ioband_policies[]. Table line, messages
+ * and status take everything from here.
  */
 struct ioband_policy {
 	const char *name;
@@ -72,7 +111,8 @@ struct ioband_policy {
 	struct ioband_param params[IOBAND_MAX_PARAMS];
 	u32 unit;
 	u32 (*cost)(u32 sectors, u32 ios);
-	u32 (*weight)(const u32 *params);
+	const char *(*check)(const u32 *params);
+	void (*claim)(const u32 *params, struct ioband_claim *claim);
 };
 
 /**
@@ -82,13 +122,13 @@ struct ioband_policy {
  * @key: priority, then order of arrival
  * @held_ns: when it was held
  * @sent_ns: when it was taken to be sent; 0 if it never passed the core
- * @tokens: what it costs
+ * @sectors: data in 512-byte sectors
  * @ios: requests it makes at the lower device
  * @dir: enum ioband_dir
  * @prio: 0 goes first; see IOBAND_NR_PRIOS
  * @sync: somebody waits for it and is likely to send another after it
  *
- * Owned by the caller, who sets @tokens, @ios, @dir, @prio, @sync and clears
+ * Owned by the caller, who sets @sectors, @ios, @dir, @prio, @sync and clears
  * @sent_ns before the first call; the core's while it is held.
  */
 struct ioband_req {
@@ -97,7 +137,7 @@ struct ioband_req {
 	u64 key;
 	u64 held_ns;
 	u64 sent_ns;
-	u32 tokens;
+	u32 sectors;
 	u32 ios;
 	u8 dir;
 	u8 prio;
@@ -119,38 +159,91 @@ struct ioband_queue {
 	u64 used;
 };
 
+/**
+ * struct ioband_level - siblings and their clock
+ * @timeline: those that have I/O to send in a direction, by start tag
+ * @tag: start tag of the last one that was served: the clock
+ * @span_tag: @tag when the siblings' tags were last looked after
+ * @weights: sum of the weights of the active siblings
+ */
+struct ioband_level {
+	struct rb_root_cached timeline[IOBAND_NR_DIRS];
+	u64 tag;
+	u64 span_tag;
+	u64 weights;
+};
+
 struct ioband_sched;
+struct ioband_share;
+
+/**
+ * struct ioband_pause - a group that may not be served in one direction yet
+ * @node: place in ioband_sched.paused
+ * @ready_ns: until when
+ * @share: the group
+ * @limit: enum ioband_limit that says so
+ */
+struct ioband_pause {
+	struct rb_node node;
+	u64 ready_ns;
+	struct ioband_share *share;
+	u8 limit;
+};
 
 /**
  * struct ioband_share - the scheduling state of a group
  * @sched: where it is scheduled
- * @node: place in ioband_sched.timeline while it holds I/O
+ * @parent: group that it is below, NULL at the top
+ * @below: its children
+ * @node: by direction, place in its level's timeline
+ * @pause: by direction, place among the paused instead
+ * @reserved: place in ioband_sched.reserved, while it has a minimum and I/O
  * @all: place in ioband_sched.shares while active
  * @returning: place in ioband_sched.returning while an I/O is awaited
- * @fifo: held I/O by arrival
- * @queue: held I/O by direction
- * @tag: start tag of its next I/O
+ * @fifo: its own held I/O by arrival
+ * @queue: its own held I/O by direction
+ * @tag: start tag of its next I/O, or of one of its children
+ * @own_tag: in its children's level, start tag of its own next I/O
  * @weight: its weight
- * @held: number of held I/Os
+ * @min_bps: bytes a second that it gets first
+ * @due_ns: when it is behind that
+ * @bucket: its limits
+ * @burst_ns: size of the buckets in time, at any rate
+ * @largest: bytes of the largest I/O, least size of the buckets
+ * @largest_ios: requests of that
+ * @held: number of its own held I/Os
  * @tokens_last: cost of its last I/O
+ * @limited: bit mask of the limits set
  * @aged_ns: when its oldest I/O was last sent out of the order of priority
  * @think_ns: mean time from a completion to the next arrival, 0 unknown
  * @done_ns: completions that no arrival has followed yet, a ring
  * @done_head: the oldest of @done_ns
  * @done_nr: how many there are
- * @active: counts in ioband_sched.weights
+ * @active: counts in its level's weights
  */
 struct ioband_share {
 	struct ioband_sched *sched;
-	struct rb_node node;
+	struct ioband_share *parent;
+	struct ioband_level below;
+	struct rb_node node[IOBAND_NR_DIRS];
+	struct ioband_pause pause[IOBAND_NR_DIRS];
+	struct rb_node reserved;
 	struct list_head all;
 	struct list_head returning;
 	struct list_head fifo;
 	struct ioband_queue queue[IOBAND_NR_DIRS];
 	u64 tag;
+	u64 own_tag;
 	u32 weight;
+	u64 min_bps;
+	u64 due_ns;
+	struct ioband_bucket bucket[IOBAND_NR_LIMITS];
+	u64 burst_ns;
+	u32 largest;
+	u32 largest_ios;
 	u32 held;
 	u32 tokens_last;
+	u8 limited;
 	u64 aged_ns;
 	u64 think_ns;
 	u64 done_ns[IOBAND_MAX_RETURNS];
@@ -162,14 +255,13 @@ struct ioband_share {
 /**
  * struct ioband_sched - the scheduling state of a domain
  * @policy: how an I/O is charged
- * @timeline: groups that hold I/O, by start tag
+ * @root: the groups at the top
+ * @paused: groups that wait for a limit, struct ioband_pause by time
+ * @reserved: groups with a minimum and I/O, by the time they are due
  * @shares: the active groups
  * @returning: groups of which an I/O is awaited shortly
  * @batch: the group that goes on by the burst the administrator allowed
- * @tag: start tag of the last I/O sent: the domain's clock
- * @span_tag: @tag when @shares was last walked
  * @seq: arrivals so far
- * @weights: sum of the weights of the active groups
  * @depth: I/Os in flight at which holding starts, >= 1
  * @held: number of held I/Os
  * @token_base: burst in tokens, 0 for the policy's own
@@ -183,19 +275,18 @@ struct ioband_share {
  * @round_tag: start of the present round
  * @rounds: rounds completed
  * @pace_ns: start of the present measurement of the clock's pace
- * @pace_tag: @tag at that time
- * @pace: how far @tag moves in a second, 0 unknown
+ * @pace_tag: @root's clock at that time
+ * @pace: how far @root's clock moves in a second, 0 unknown
  */
 struct ioband_sched {
 	const struct ioband_policy *policy;
-	struct rb_root_cached timeline;
+	struct ioband_level root;
+	struct rb_root_cached paused;
+	struct rb_root_cached reserved;
 	struct list_head shares;
 	struct list_head returning;
 	struct ioband_share *batch;
-	u64 tag;
-	u64 span_tag;
 	u64 seq;
-	u64 weights;
 	u32 depth;
 	u32 held;
 	u32 token_base;
@@ -213,6 +304,18 @@ struct ioband_sched {
 	u64 pace;
 };
 
+/* dm-ioband-limit.c: token buckets */
+
+void ioband_bucket_set(struct ioband_bucket *b, u64 rate, u64 least,
+		       u64 old_burst_ns, u64 burst_ns, u64 now_ns);
+u64 ioband_bucket_ready(const struct ioband_bucket *b, u64 tokens, u64 least,
+			u64 burst_ns, u64 now_ns);
+void ioband_bucket_take(struct ioband_bucket *b, u64 tokens, u64 now_ns);
+void ioband_bucket_owe(struct ioband_bucket *b, u64 tokens, u64 least,
+		       u64 burst_ns, u64 now_ns);
+
+/* dm-ioband-policy.c: the order of groups and I/O */
+
 const struct ioband_policy *ioband_policy_find(const char *name);
 const struct ioband_policy *ioband_policy_next(const struct ioband_policy *p);
 
@@ -221,17 +324,33 @@ void ioband_sched_init(struct ioband_sched *s, const struct ioband_policy *p,
 void ioband_sched_set_depth(struct ioband_sched *s, u32 depth);
 
 void ioband_share_init(struct ioband_share *g, struct ioband_sched *s,
-		       u32 weight);
+		       u32 largest, u32 largest_ios);
 void ioband_share_activate(struct ioband_share *g);
 void ioband_share_deactivate(struct ioband_share *g);
-void ioband_share_set_weight(struct ioband_share *g, u32 weight);
+void ioband_share_set_claim(struct ioband_share *g,
+			    const struct ioband_claim *claim, u64 now_ns);
+void ioband_share_set_limits(struct ioband_share *g, const u64 *rates,
+			     u64 burst_ns, u64 now_ns);
+void ioband_share_set_parent(struct ioband_share *g,
+			     struct ioband_share *parent, u64 now_ns);
+bool ioband_share_limited(const struct ioband_share *g);
+void ioband_sched_set_policy(struct ioband_sched *s,
+			     const struct ioband_policy *p);
 
 void ioband_hold(struct ioband_share *g, struct ioband_req *r, u64 now_ns);
 struct ioband_req *ioband_peek(struct ioband_sched *s, u32 in_flight,
 			       u64 now_ns, u64 *until_ns);
 void ioband_take(struct ioband_share *g, struct ioband_req *r, u64 now_ns);
 void ioband_done(struct ioband_share *g, struct ioband_req *r, u64 now_ns);
-void ioband_charge(struct ioband_share *g, u64 tokens, bool debt);
+void ioband_charge(struct ioband_share *g, u64 tokens);
+void ioband_charge_debt(struct ioband_share *g, const struct ioband_req *r,
+			u64 now_ns);
 struct ioband_req *ioband_drain(struct ioband_share *g);
+bool ioband_wants_room(const struct ioband_sched *s);
+const struct ioband_share *ioband_pausing(const struct ioband_share *g,
+					  enum ioband_limit *limit);
+u64 ioband_lead(const struct ioband_share *g);
+u64 ioband_level_weights(const struct ioband_share *g);
+bool ioband_is_next(const struct ioband_share *g);
 
 #endif /* DM_IOBAND_POLICY_H */

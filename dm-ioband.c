@@ -31,12 +31,13 @@ static struct ioband_io *req_to_io(struct ioband_req *r)
 }
 
 /* Count an I/O that is sent on. */
-static void ioband_count(const struct ioband_io *io, u32 ios)
+static void ioband_count(struct ioband_io *io)
 {
 	struct ioband_counts __percpu *c = io->group->counts;
 
-	this_cpu_add(c->ios[io->req.dir], ios);
-	this_cpu_add(c->sectors[io->req.dir], io->sectors);
+	this_cpu_add(c->ios[io->req.dir], io->req.ios);
+	this_cpu_add(c->sectors[io->req.dir], io->req.sectors);
+	io->sent = true;
 }
 
 /*
@@ -77,13 +78,41 @@ static struct ioband_io *__ioband_next(struct ioband_domain *dom, u64 now_ns,
 	if (!r || !ioband_get_room(dom, r->ios))
 		return NULL;
 	io = req_to_io(r);
+	io->in_flight = true;
 	ioband_take(&io->group->share, r, now_ns);
-	ioband_count(io, r->ios);
+	ioband_count(io);
 	return io;
 }
 
-/* See that somebody acts on the present state: worker, timer or nobody. */
-static void __ioband_wake(struct ioband_domain *dom, u64 now_ns)
+/* Others must take the lock from now on, so that their I/O is put in order. */
+static void __ioband_contend(struct ioband_domain *dom)
+{
+	lockdep_assert_held(&dom->lock);
+
+	if (dom->contended)
+		return;
+	WRITE_ONCE(dom->contended, true);
+	dom->epoch++;
+	/* Pairs with atomic_sub_return() in ioband_end_io(). */
+	smp_mb();
+}
+
+static void __ioband_kick(struct ioband_domain *dom)
+{
+	dom->kicked = true;
+	queue_work(ioband_wq, &dom->work);
+}
+
+/**
+ * __ioband_domain_wake - see that somebody acts on the present state
+ * @dom: the domain
+ * @now_ns: time
+ *
+ * The worker, the timer or nobody.
+ *
+ * Context: any, under ioband_domain.lock.
+ */
+void __ioband_domain_wake(struct ioband_domain *dom, u64 now_ns)
 {
 	u32 in_flight = atomic_read(&dom->in_flight);
 	struct ioband_req *r;
@@ -96,31 +125,14 @@ static void __ioband_wake(struct ioband_domain *dom, u64 now_ns)
 	r = ioband_peek(&dom->sched, in_flight, now_ns, &until_ns);
 	if (r) {
 		/* Else the limit is reached and a completion wakes. */
-		if (ioband_has_room(dom, in_flight, r->ios)) {
-			dom->kicked = true;
-			queue_work(ioband_wq, &dom->work);
-		}
+		if (ioband_has_room(dom, in_flight, r->ios))
+			__ioband_kick(dom);
 	} else if (until_ns) {
 		hrtimer_start(&dom->timer, ns_to_ktime(until_ns),
 			      HRTIMER_MODE_ABS);
-	} else if (!dom->sched.held && in_flight < dom->depth) {
-		WRITE_ONCE(dom->contended, false);
 	}
-}
-
-/**
- * ioband_domain_wake - act on changed settings
- * @dom: the domain
- *
- * Context: process; takes the domain's lock.
- */
-void ioband_domain_wake(struct ioband_domain *dom)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&dom->lock, flags);
-	__ioband_wake(dom, ktime_get_ns());
-	spin_unlock_irqrestore(&dom->lock, flags);
+	if (in_flight < dom->depth && !ioband_wants_room(&dom->sched))
+		WRITE_ONCE(dom->contended, false);
 }
 
 /*
@@ -143,6 +155,16 @@ static void ioband_send(struct bio_list *bios, unsigned int nr)
 		blk_finish_plug(&plug);
 }
 
+static void __ioband_note_wait(struct ioband_group *g, u64 wait_ns)
+{
+	struct ioband_waits *w = &g->waits;
+	u64 us = div_u64(wait_ns, NSEC_PER_USEC * IOBAND_WAIT_FIRST_US);
+
+	w->total_ns += wait_ns;
+	w->max_ns = max(w->max_ns, wait_ns);
+	w->hist[min_t(unsigned int, fls64(us), IOBAND_WAIT_SLOTS - 1)]++;
+}
+
 /*
  * The first I/O goes at once, the batches double from there: a slot that a
  * completion freed stands idle until its next I/O is sent.
@@ -161,15 +183,18 @@ static void ioband_work(struct work_struct *work)
 		spin_lock_irqsave(&dom->lock, flags);
 		dom->kicked = true;
 		now_ns = ktime_get_ns();
-		for (n = 0; n < batch; n++) {
+		bio_list_merge(&bios, &dom->ready);
+		bio_list_init(&dom->ready);
+		for (n = bio_list_size(&bios); n < batch; n++) {
 			io = __ioband_next(dom, now_ns, &until_ns);
 			if (!io)
 				break;
+			__ioband_note_wait(io->group, now_ns - io->req.held_ns);
 			bio_list_add(&bios, ioband_bio(io));
 		}
 		if (!n) {
 			dom->kicked = false;
-			__ioband_wake(dom, now_ns);
+			__ioband_domain_wake(dom, now_ns);
 		}
 		spin_unlock_irqrestore(&dom->lock, flags);
 		ioband_send(&bios, n);
@@ -243,10 +268,8 @@ static bool is_urgent(const struct bio *bio)
 }
 
 /* Describe a bio to the core. */
-static void ioband_io_init(struct ioband_io *io, struct ioband_device *dev,
-			   struct bio *bio)
+static void ioband_io_init(struct ioband_io *io, struct bio *bio)
 {
-	const struct ioband_policy *policy = dev->domain->sched.policy;
 	struct ioband_req *r = &io->req;
 	u32 sectors = 0, ios = 1, max;
 
@@ -257,17 +280,23 @@ static void ioband_io_init(struct ioband_io *io, struct ioband_device *dev,
 		if (unlikely(sectors > max))
 			ios = DIV_ROUND_UP(sectors, max);
 	}
-	io->group = dev->fallback;
-	io->sectors = sectors;
+	io->sent = false;
+	io->in_flight = false;
 	r->sent_ns = 0;
+	r->sectors = sectors;
 	r->ios = ios;
-	r->tokens = policy->cost(sectors, ios);
 	r->dir = op_is_write(bio_op(bio)) ? IOBAND_WRITE : IOBAND_READ;
 	r->sync = op_is_sync(bio->bi_opf);
 }
 
-/* Tell the core of I/O that the group sent while nothing was held. */
-static void __ioband_fold(struct ioband_domain *dom, struct ioband_group *g)
+/**
+ * __ioband_fold - tell the core of I/O that a group sent without asking
+ * @dom: the domain
+ * @g: the group
+ *
+ * Context: any, under ioband_domain.lock.
+ */
+void __ioband_fold(struct ioband_domain *dom, struct ioband_group *g)
 {
 	u64 tokens = 0;
 	int cpu;
@@ -278,36 +307,34 @@ static void __ioband_fold(struct ioband_domain *dom, struct ioband_group *g)
 	for_each_possible_cpu(cpu)
 		tokens += READ_ONCE(per_cpu_ptr(g->counts, cpu)->tokens);
 	if (tokens != g->charged)
-		ioband_charge(&g->share, tokens - g->charged, false);
+		ioband_charge(&g->share, tokens - g->charged);
 	g->charged = tokens;
 }
 
-/* The way of an I/O when there is no room, or when others are held. */
+/* The way of an I/O when there is no room, when others are held, or limited. */
 static int ioband_map_contended(struct ioband_device *dev, struct bio *bio,
 				struct ioband_io *io, bool urgent)
 {
 	struct ioband_domain *dom = dev->domain;
-	struct ioband_group *g = io->group;
 	int ret = DM_MAPIO_REMAPPED;
+	struct ioband_group *g;
 	unsigned long flags;
 	u64 now_ns, until_ns;
 
 	spin_lock_irqsave(&dom->lock, flags);
-	if (!dom->contended) {
-		WRITE_ONCE(dom->contended, true);
-		dom->epoch++;
-		/* Pairs with atomic_sub_return() in ioband_end_io(). */
-		smp_mb();
-	}
+	if (unlikely(io->group->gone))
+		io->group = dev->fallback;
+	g = io->group;
 	if (g->epoch != dom->epoch)
 		__ioband_fold(dom, g);
 
 	now_ns = ktime_get_ns();
 	if (urgent || dev->straight) {
 		atomic_add(io->req.ios, &dom->in_flight);
-		ioband_count(io, io->req.ios);
+		io->in_flight = true;
+		ioband_count(io);
 		if (!dev->straight)
-			ioband_charge(&g->share, io->req.tokens, true);
+			ioband_charge_debt(&g->share, &io->req, now_ns);
 	} else {
 		io->req.prio = ioband_prio(bio);
 		ioband_hold(&g->share, &io->req, now_ns);
@@ -317,42 +344,56 @@ static int ioband_map_contended(struct ioband_device *dev, struct bio *bio,
 			this_cpu_add(g->counts->held[io->req.dir],
 				     io->req.ios);
 			ret = DM_MAPIO_SUBMITTED;
+			__ioband_contend(dom);
 		}
 	}
-	__ioband_wake(dom, now_ns);
+	if (dom->sched.held)
+		__ioband_domain_wake(dom, now_ns);
 	spin_unlock_irqrestore(&dom->lock, flags);
 	return ret;
+}
+
+static int __ioband_map(struct ioband_device *dev, struct bio *bio,
+			struct ioband_io *io)
+{
+	struct ioband_domain *dom = dev->domain;
+	bool urgent;
+
+	io->group = ioband_group_of(dev, bio);
+	if (unlikely(is_empty_flush(bio))) {
+		ioband_count(io);
+		return DM_MAPIO_REMAPPED;
+	}
+
+	urgent = is_urgent(bio);
+	if (unlikely(READ_ONCE(dom->contended) || READ_ONCE(io->group->always)))
+		return ioband_map_contended(dev, bio, io, urgent);
+	if (unlikely(urgent))
+		atomic_add(io->req.ios, &dom->in_flight);
+	else if (unlikely(!ioband_get_room(dom, io->req.ios)))
+		return ioband_map_contended(dev, bio, io, urgent);
+	io->in_flight = true;
+	this_cpu_add(io->group->counts->tokens,
+		     READ_ONCE(dom->sched.policy)->cost(io->req.sectors,
+							io->req.ios));
+	ioband_count(io);
+	return DM_MAPIO_REMAPPED;
 }
 
 static int ioband_map(struct dm_target *ti, struct bio *bio)
 {
 	struct ioband_device *dev = ti->private;
 	struct ioband_io *io = dm_per_bio_data(bio, sizeof(*io));
-	struct ioband_domain *dom = dev->domain;
-	bool urgent;
+	int ret;
 
 	bio_set_dev(bio, dev->dev->bdev);
 	bio->bi_iter.bi_sector = dm_target_offset(ti, bio->bi_iter.bi_sector);
-	ioband_io_init(io, dev, bio);
-
-	if (unlikely(is_empty_flush(bio))) {
-		ioband_count(io, io->req.ios);
-		io->req.ios = 0;
-		return DM_MAPIO_REMAPPED;
-	}
-
-	urgent = is_urgent(bio);
-	if (unlikely(READ_ONCE(dom->contended)))
-		return ioband_map_contended(dev, bio, io, urgent);
-	if (likely(!urgent)) {
-		if (unlikely(!ioband_get_room(dom, io->req.ios)))
-			return ioband_map_contended(dev, bio, io, urgent);
-	} else {
-		atomic_add(io->req.ios, &dom->in_flight);
-	}
-	this_cpu_add(io->group->counts->tokens, io->req.tokens);
-	ioband_count(io, io->req.ios);
-	return DM_MAPIO_REMAPPED;
+	ioband_io_init(io, bio);
+	/* The group stays until the I/O is counted; that keeps it. */
+	rcu_read_lock();
+	ret = __ioband_map(dev, bio, io);
+	rcu_read_unlock();
+	return ret;
 }
 
 static int ioband_end_io(struct dm_target *ti, struct bio *bio,
@@ -364,19 +405,51 @@ static int ioband_end_io(struct dm_target *ti, struct bio *bio,
 	unsigned long flags;
 	u64 now_ns;
 
-	if (unlikely(!io->req.ios))
+	if (unlikely(!io->sent))
 		return DM_ENDIO_DONE;
-	/* A full barrier: pairs with smp_mb() in ioband_map_contended(). */
-	atomic_sub_return(io->req.ios, &dom->in_flight);
-	if (likely(!READ_ONCE(dom->contended)))
-		return DM_ENDIO_DONE;
-
-	spin_lock_irqsave(&dom->lock, flags);
-	now_ns = ktime_get_ns();
-	ioband_done(&io->group->share, &io->req, now_ns);
-	__ioband_wake(dom, now_ns);
-	spin_unlock_irqrestore(&dom->lock, flags);
+	if (likely(io->in_flight)) {
+		/* A full barrier: pairs with smp_mb() in __ioband_contend(). */
+		atomic_sub_return(io->req.ios, &dom->in_flight);
+		if (unlikely(READ_ONCE(dom->contended))) {
+			spin_lock_irqsave(&dom->lock, flags);
+			now_ns = ktime_get_ns();
+			ioband_done(&io->group->share, &io->req, now_ns);
+			__ioband_domain_wake(dom, now_ns);
+			spin_unlock_irqrestore(&dom->lock, flags);
+		}
+	}
+	/* Last: the group may be freed from here on. */
+	this_cpu_add(io->group->counts->done, io->req.ios);
 	return DM_ENDIO_DONE;
+}
+
+static void __ioband_send_soon(struct ioband_domain *dom, struct ioband_io *io)
+{
+	atomic_add(io->req.ios, &dom->in_flight);
+	io->in_flight = true;
+	ioband_count(io);
+	bio_list_add(&dom->ready, ioband_bio(io));
+}
+
+/**
+ * __ioband_group_release - send all that a group holds, and hold no more
+ * @dev: its device
+ * @g: the group, which is being detached
+ *
+ * Context: any, under ioband_domain.lock.
+ */
+void __ioband_group_release(struct ioband_device *dev, struct ioband_group *g)
+{
+	struct ioband_domain *dom = dev->domain;
+	struct ioband_req *r;
+
+	lockdep_assert_held(&dom->lock);
+
+	g->gone = true;
+	while ((r = ioband_drain(&g->share)))
+		__ioband_send_soon(dom, req_to_io(r));
+	ioband_share_deactivate(&g->share);
+	__ioband_kick(dom);
 }
 
 /*
@@ -398,27 +471,18 @@ static void ioband_presuspend(struct dm_target *ti)
 	dev->straight = true;
 	list_for_each_entry(g, &dev->groups, list) {
 		while ((r = ioband_drain(&g->share))) {
-			struct ioband_io *io = req_to_io(r);
-
-			bio_list_add(&bios, ioband_bio(io));
-			if (push_back) {
-				/* It comes again and is counted then. */
-				this_cpu_add(g->counts->held[r->dir],
-					     -(u64)r->ios);
-				r->ios = 0;
-			} else {
-				atomic_add(r->ios, &dom->in_flight);
-				ioband_count(io, r->ios);
+			if (!push_back) {
+				__ioband_send_soon(dom, req_to_io(r));
+				continue;
 			}
+			/* It comes again and is counted then. */
+			this_cpu_add(g->counts->held[r->dir], -(u64)r->ios);
+			bio_list_add(&bios, ioband_bio(req_to_io(r)));
 		}
 	}
-	__ioband_wake(dom, ktime_get_ns());
+	__ioband_kick(dom);
 	spin_unlock_irqrestore(&dom->lock, flags);
 
-	if (!push_back) {
-		ioband_send(&bios, PLUG_MIN);
-		return;
-	}
 	while ((bio = bio_list_pop(&bios))) {
 		bio->bi_status = BLK_STS_DM_REQUEUE;
 		bio_endio(bio);

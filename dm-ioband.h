@@ -38,6 +38,10 @@
  *			 by end_io, so with interrupts off everywhere. Nothing
  *			 else is taken inside it.
  *
+ * RCU: map() finds a group by id and counts its I/O in one read-side section. A
+ * group that is detached is freed after a grace period, once all I/O that was
+ * counted for it has completed.
+ *
  * Without a lock: in_flight is atomic. "contended" may be read at any time; it
  * is set before in_flight is read by whoever holds I/O, and end_io reads it
  * after it lowered in_flight, both with full barriers, so one of the two sees
@@ -47,9 +51,11 @@
 #define DM_IOBAND_H
 
 #include <linux/atomic.h>
+#include <linux/bio.h>
 #include <linux/device-mapper.h>
 #include <linux/hrtimer.h>
 #include <linux/percpu.h>
+#include <linux/rhashtable.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 
@@ -58,6 +64,8 @@
 #define DM_MSG_PREFIX "ioband"
 
 #define IOBAND_NAME_MAX		31
+/* Largest ordinary bio: the least size of a limit's bucket. */
+#define IOBAND_LARGEST		(BIO_MAX_VECS << PAGE_SHIFT)
 /* Enough for any device; keeps sums of in-flight I/O far from overflow. */
 #define IOBAND_DEPTH_MAX	1048576U
 /* The threshold where the table line says 0. */
@@ -89,6 +97,7 @@ struct ioband_settings {
  * @sched: the core's state
  * @epoch: how often @contended was set
  * @kicked: @work is queued or running and will look at everything
+ * @ready: I/O to send whatever the core says, counted in flight
  * @work: sends held I/O
  * @timer: queues @work at the time that the core named
  * @list: place in the list of domains; this and the rest under ioband_mutex
@@ -108,6 +117,7 @@ struct ioband_domain {
 	struct ioband_sched sched;
 	u32 epoch;
 	bool kicked;
+	struct bio_list ready;
 	struct work_struct work;
 	struct hrtimer timer;
 
@@ -120,35 +130,98 @@ struct ioband_domain {
 /**
  * struct ioband_counts - a group's statistics on one CPU; they only grow
  * @ios: I/Os sent on, by direction
- * @held: of these, I/Os that were held
+ * @held: I/Os that had to wait, by direction
  * @sectors: 512-byte sectors of @ios
+ * @done: I/Os completed, both directions
  * @tokens: cost of the I/O that went without asking the core
  */
 struct ioband_counts {
 	u64 ios[IOBAND_NR_DIRS];
 	u64 held[IOBAND_NR_DIRS];
 	u64 sectors[IOBAND_NR_DIRS];
+	u64 done;
 	u64 tokens;
 };
+
+/* Waits shorter than 2^i * 64 us; the last takes all that are longer. */
+#define IOBAND_WAIT_SLOTS	16
+#define IOBAND_WAIT_FIRST_US	64
+
+/**
+ * struct ioband_waits - how long a group's I/O waited; ioband_domain.lock
+ * @total_ns: sum
+ * @max_ns: longest
+ * @hist: number of waits by length
+ */
+struct ioband_waits {
+	u64 total_ns;
+	u64 max_ns;
+	u32 hist[IOBAND_WAIT_SLOTS];
+};
+
+/* Limits that are set by key: IOBAND_RBPS to IOBAND_WIOPS. */
+#define IOBAND_NR_KEYS		IOBAND_MAX_BW
 
 /**
  * struct ioband_group - who gets a share
  * @share: scheduling state; ioband_domain.lock
+ * @always: I/O takes the lock though there is room, for a limit
+ * @gone: detached; ioband_domain.lock
  * @epoch: ioband_domain.epoch when @charged was last brought up to date
  * @charged: of ioband_counts.tokens, what the core was told of
  * @counts: statistics
- * @base: statistics at the last reset; ioband_mutex
- * @params: the policy's parameters; ioband_mutex
- * @list: place in ioband_device.groups; ioband_mutex
+ * @waits: statistics of waiting
+ * @base: statistics at the last reset; this and the rest under ioband_mutex
+ * @id: what the device's type says an I/O belongs to; a cgroup's inode number
+ * @name: the id as the administrator wrote it, NULL for the default group
+ * @hash: place in ioband_device.by_id
+ * @list: place in ioband_device.groups, or .detached
+ * @rcu: when @gone, the grace period after which nobody finds it any more
+ * @parent: the group that it is below
+ * @params: the policy's parameters
+ * @rates: limits by key, 0 for none
+ * @burst_ms: size of the limits' buckets
  */
 struct ioband_group {
 	struct ioband_share share;
+	bool always;
+	bool gone;
 	u32 epoch;
 	u64 charged;
 	struct ioband_counts __percpu *counts;
+	struct ioband_waits waits;
 	struct ioband_counts base;
-	u32 params[IOBAND_MAX_PARAMS];
+	u64 id;
+	char *name;
+	struct rhash_head hash;
 	struct list_head list;
+	unsigned long rcu;
+	struct ioband_group *parent;
+	u32 params[IOBAND_MAX_PARAMS];
+	u64 rates[IOBAND_NR_KEYS];
+	u32 burst_ms;
+};
+
+struct ioband_device;
+
+/**
+ * struct ioband_type - how an I/O finds its group
+ * @name: the word in the table line
+ * @alias: another word for it, or NULL
+ * @ids: what an id looks like, for errors; NULL if there are none
+ * @tree: a group's parent follows from its id
+ * @find: the group of an I/O; NULL for the default group. Under RCU, in the
+ *	context of the submitter, after the bio has its lower device
+ * @parse: make an id of a word: 0, -EINVAL, -ERANGE, -ENOENT. Sleeps
+ */
+struct ioband_type {
+	const char *name;
+	const char *alias;
+	const char *ids;
+	bool tree;
+	struct ioband_group *(*find)(struct ioband_device *dev,
+				     struct bio *bio);
+	int (*parse)(const char *word, u64 *id);
 };
 
 /**
@@ -156,40 +229,63 @@ struct ioband_group {
  * @ti: the target
  * @dev: lower device
  * @domain: domain
+ * @type: how an I/O finds its group; written under ioband_mutex
  * @fallback: the default group
+ * @by_id: the groups that have an id; read under RCU
  * @straight: nothing is held, for suspend; ioband_domain.lock
+ * @applied: @set was put in force; ioband_mutex
  * @set: settings that the table line asks for; applied at resume
  * @list: place in ioband_domain.devices; ioband_mutex
- * @groups: all groups, the default group first; ioband_mutex
+ * @groups: all groups, the default group first; changed under ioband_mutex and
+ *	ioband_domain.lock, read under either
+ * @detached: groups that wait for their last I/O; ioband_mutex
  */
 struct ioband_device {
 	struct dm_target *ti;
 	struct dm_dev *dev;
 	struct ioband_domain *domain;
+	const struct ioband_type *type;
 	struct ioband_group *fallback;
+	struct rhashtable by_id;
 	bool straight;
+	bool applied;
 	struct ioband_settings set;
 	struct list_head list;
 	struct list_head groups;
+	struct list_head detached;
 };
 
 /**
  * struct ioband_io - one bio
- * @req: the core's view of it; req.ios is 0 while it isn't in flight
+ * @req: the core's view of it
  * @group: who pays
- * @sectors: data, in 512-byte sectors
+ * @sent: it was sent on and counted
+ * @in_flight: it counts in ioband_domain.in_flight
  */
 struct ioband_io {
 	struct ioband_req req;
 	struct ioband_group *group;
-	u32 sectors;
+	bool sent;
+	bool in_flight;
 };
 
 /* dm-ioband.c: the data path */
 
 void ioband_domain_init(struct ioband_domain *dom);
 void ioband_domain_stop(struct ioband_domain *dom);
-void ioband_domain_wake(struct ioband_domain *dom);
+void __ioband_domain_wake(struct ioband_domain *dom, u64 now_ns);
+void __ioband_fold(struct ioband_domain *dom, struct ioband_group *g);
+void __ioband_group_release(struct ioband_device *dev, struct ioband_group *g);
+
+/* dm-ioband-group.c: finding a group */
+
+extern const struct rhashtable_params ioband_by_id_params;
+const struct ioband_type *ioband_type_find(const char *word);
+const struct ioband_type *ioband_type_next(const struct ioband_type *t);
+struct ioband_group *ioband_group_by_id(struct ioband_device *dev, u64 id);
+struct ioband_group *ioband_group_of(struct ioband_device *dev,
+				     struct bio *bio);
+struct ioband_group *ioband_group_above(struct ioband_device *dev, u64 id);
 
 /* dm-ioband-ctl.c: table, messages, status */
 

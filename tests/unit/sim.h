@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Simulated disks, loads and the driver around the scheduling core, in
+ * discrete time.
+ *
+ * Fill in struct sim_config, call sim_new(), sim_run() to some time, look at
+ * the counters, and sim_free(). A run depends on nothing but its
+ * configuration: the same seed repeats it exactly.
+ */
+#ifndef DM_IOBAND_SIM_H
+#define DM_IOBAND_SIM_H
+
+#include <linux/limits.h>
+#include <linux/time64.h>
+
+#include "dm-ioband-policy.h"
+
+#define SIM_MAX_GROUPS	16
+#define SIM_MAX_LOADS	32
+#define SIM_MAX_CHANGES	8
+#define SECTOR_BYTES	512
+/* Bytes of the largest I/O that limits reckon with. */
+#define SIM_LARGEST	(1U << 20)
+
+/* A small generator of its own, so that a seed means the same everywhere. */
+struct sim_rand {
+	u64 state;
+};
+
+void sim_rand_seed(struct sim_rand *r, u64 seed);
+u64 sim_rand_next(struct sim_rand *r);
+/* Uniform in [@lo, @hi]. */
+u64 sim_rand_range(struct sim_rand *r, u64 lo, u64 hi);
+/* As likely between 1 and 2 as between 16384 and 32768. */
+u64 sim_rand_log(struct sim_rand *r, u64 lo, u64 hi);
+/* @mean plus or minus up to @pct percent. */
+u64 sim_rand_jitter(struct sim_rand *r, u64 mean, u32 pct);
+
+/**
+ * struct sim_disk - a disk of so many servers with one queue
+ * @servers: I/Os that it works on at once
+ * @read_ns: time of a read, apart from its size
+ * @write_ns: time of a write, 0 for the same
+ * @bytes_per_sec: a server's rate, 0 if size doesn't matter
+ * @jitter_pct: times vary by this much to both sides
+ * @change_ns: when the speed changes, 0 for never
+ * @change_pct: times from then on, in percent
+ */
+struct sim_disk {
+	u32 servers;
+	u64 read_ns;
+	u64 write_ns;
+	u64 bytes_per_sec;
+	u32 jitter_pct;
+	u64 change_ns;
+	u32 change_pct;
+};
+
+/**
+ * enum sim_kind - how a load makes I/O
+ * @SIM_READERS: each of @n waits for its I/O, thinks, sends the next
+ * @SIM_QUEUE: keeps @n I/Os outstanding, never waits
+ * @SIM_OPEN: an I/O every @think_ns, up to @n outstanding, never waits
+ */
+enum sim_kind {
+	SIM_READERS,
+	SIM_QUEUE,
+	SIM_OPEN,
+};
+
+/**
+ * struct sim_load - who makes I/O
+ * @group: index of the group
+ * @kind: how
+ * @n: readers, or depth of the queue
+ * @write_pct: part that are writes
+ * @think_ns: time from a completion to the next I/O
+ * @think_jitter_pct: varies by this much
+ * @pause_pct: how often a reader pauses instead
+ * @pause_ns: for so long
+ * @min_sectors: sizes are uniform between these two, 0 for 8
+ * @max_sectors: see @min_sectors
+ * @max_ios: an I/O makes up to so many requests at the disk, 0 for 1
+ * @prio: I/O priority
+ * @prios: if not 0, priorities are uniform in [@prio, @prio + @prios)
+ * @start_ns: sends nothing before
+ * @stop_ns: nor from here on, 0 for never
+ * @on_ns: sends for so long, ...
+ * @off_ns: ... then pauses for so long, and again; 0 for never
+ */
+struct sim_load {
+	u32 group;
+	enum sim_kind kind;
+	u32 n;
+	u32 write_pct;
+	u64 think_ns;
+	u32 think_jitter_pct;
+	u32 pause_pct;
+	u64 pause_ns;
+	u32 min_sectors;
+	u32 max_sectors;
+	u32 max_ios;
+	u8 prio;
+	u8 prios;
+	u64 start_ns;
+	u64 stop_ns;
+	u64 on_ns;
+	u64 off_ns;
+};
+
+struct sim_change {
+	u64 at_ns;
+	u32 group;
+	u32 weight;
+};
+
+struct sim;
+
+struct sim_io {
+	struct ioband_req req;
+	struct sim_io *next;
+	u32 load;
+	u32 group;
+	u32 tokens;
+	u64 submit_ns;
+	/* For those who watch. */
+	u64 mark[4];
+};
+
+/**
+ * struct sim_watch - called at what the core is told and answers
+ * @fold: after ioband_charge() for I/O that went straight
+ * @before_hold: before ioband_hold()
+ * @hold: after it
+ * @take: after ioband_take(); @tag is the group's tag before it
+ * @done: after ioband_done()
+ * @reweigh: after ioband_share_set_claim()
+ * @settled: after each loop of peek and take; @until_ns as peek set it
+ */
+struct sim_watch {
+	void (*fold)(struct sim *s, u32 group, u64 tokens, u64 tag);
+	void (*before_hold)(struct sim *s, struct sim_io *io);
+	void (*hold)(struct sim *s, struct sim_io *io);
+	void (*take)(struct sim *s, struct sim_io *io, u64 tag);
+	void (*done)(struct sim *s, struct sim_io *io);
+	void (*reweigh)(struct sim *s, u32 group, u32 old_weight);
+	void (*settled)(struct sim *s, u64 until_ns);
+};
+
+/**
+ * struct sim_config - all that a run depends on
+ * @policy: NULL for the first
+ * @no_control: everything goes straight to the disk
+ * @depth: I/Os in flight at which holding starts
+ * @token_base: see struct ioband_sched
+ * @carryover: see struct ioband_sched
+ * @dispatch_ns: from a completion or the timer to the worker's run
+ * @first_tag: the clock begins here
+ */
+struct sim_config {
+	u64 seed;
+	const struct ioband_policy *policy;
+	bool no_control;
+	u32 depth;
+	u32 token_base;
+	u32 carryover;
+	u64 dispatch_ns;
+	u64 first_tag;
+	struct sim_disk disk;
+	u32 nr_groups;
+	u32 weights[SIM_MAX_GROUPS];
+	u32 nr_loads;
+	struct sim_load loads[SIM_MAX_LOADS];
+	u32 nr_changes;
+	struct sim_change changes[SIM_MAX_CHANGES];
+	const struct sim_watch *watch;
+	void *data;
+};
+
+/**
+ * struct sim_group - a group and what was counted of it
+ * @share: its scheduling state
+ * @straight: tokens that went straight and haven't been charged yet
+ * @folded: contended period in which that was last done
+ * @submitted: tokens of all I/O that arrived
+ * @taken: tokens of I/O that was held and sent
+ * @passed: tokens of I/O that went straight
+ * @done: tokens of I/O that completed
+ * @ios: I/Os that completed
+ * @wait_ns: longest time that one was held
+ */
+struct sim_group {
+	struct ioband_share share;
+	u64 straight;
+	u64 folded;
+	u64 submitted;
+	u64 taken;
+	u64 passed;
+	u64 done;
+	u64 ios;
+	u64 wait_ns;
+};
+
+/**
+ * struct sim - a run
+ * @in_flight: I/Os at the disk, as the driver counts
+ * @outstanding: I/Os in all
+ * @period: contended periods so far
+ * @contended: the present one hasn't ended
+ * @busy_ns: time in the disk of I/O that had been held
+ * @lost_ns: slots kept free by the core, times how long
+ * @idle_slots: slots kept free at present
+ * @max_service_ns: longest time that an I/O was in the disk
+ */
+struct sim {
+	struct sim_config cfg;
+	struct sim_rand rand;
+	struct ioband_sched sched;
+	struct sim_group groups[SIM_MAX_GROUPS];
+	u64 now_ns;
+	u32 in_flight;
+	u32 outstanding;
+	u64 period;
+	bool contended;
+	u64 busy_ns;
+	u64 lost_ns;
+	u64 idle_since_ns;
+	u32 idle_slots;
+	u64 max_service_ns;
+	bool stopping;
+	/* The rest is sim.c's. */
+	struct sim_event *events;
+	u32 nr_events;
+	u32 max_events;
+	u64 event_seq;
+	struct sim_io *disk_head;
+	struct sim_io **disk_tail;
+	u32 disk_busy;
+	bool worker;
+	u64 timer_ns;
+	u32 load_out[SIM_MAX_LOADS];
+};
+
+struct sim *sim_new(const struct sim_config *cfg);
+void sim_run(struct sim *s, u64 until_ns);
+/* No more arrivals: run until all I/O has completed, or @until_ns. */
+void sim_finish(struct sim *s, u64 until_ns);
+void sim_reset_counts(struct sim *s);
+void sim_free(struct sim *s);
+
+u32 sim_share_index(const struct sim *s, const struct ioband_share *g);
+
+#endif /* DM_IOBAND_SIM_H */
