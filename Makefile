@@ -14,7 +14,7 @@ ifneq ($(KERNELRELEASE),)
 # modprobe takes either.
 obj-m := dm_ioband.o
 dm_ioband-y := dm-ioband.o dm-ioband-group.o dm-ioband-policy.o \
-	       dm-ioband-limit.o dm-ioband-ctl.o
+	       dm-ioband-limit.o dm-ioband-depth.o dm-ioband-ctl.o
 
 else
 

@@ -333,7 +333,6 @@ static void domain_set(struct ioband_domain *dom,
 		       const struct ioband_settings *set)
 {
 	u32 limit = domain_limit(dom, set);
-	u32 depth = set->io_throttle ?: min(IOBAND_THROTTLE_DEFAULT, limit);
 	unsigned long flags;
 
 	lockdep_assert_held(&ioband_mutex);
@@ -341,8 +340,11 @@ static void domain_set(struct ioband_domain *dom,
 	spin_lock_irqsave(&dom->lock, flags);
 	dom->set = *set;
 	WRITE_ONCE(dom->limit, limit);
-	WRITE_ONCE(dom->depth, depth);
-	ioband_sched_set_depth(&dom->sched, depth);
+	if (set->io_throttle)
+		ioband_sched_set_depth(&dom->sched, set->io_throttle);
+	else
+		ioband_sched_find_depth(&dom->sched, limit);
+	WRITE_ONCE(dom->depth, dom->sched.depth);
 	if (dom->sched.policy != set->policy)
 		ioband_sched_set_policy(&dom->sched, set->policy);
 	dom->sched.token_base = set->token_base;

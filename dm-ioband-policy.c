@@ -294,6 +294,7 @@ void ioband_sched_init(struct ioband_sched *s, const struct ioband_policy *p,
 	level_init(&s->root);
 	s->paused = RB_ROOT_CACHED;
 	s->reserved = RB_ROOT_CACHED;
+	s->thirsty = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&s->returning);
 	INIT_LIST_HEAD(&s->shares);
 	s->depth = depth;
@@ -309,7 +310,23 @@ void ioband_sched_init(struct ioband_sched *s, const struct ioband_policy *p,
  */
 void ioband_sched_set_depth(struct ioband_sched *s, u32 depth)
 {
+	s->find = false;
 	s->depth = depth;
+}
+
+/**
+ * ioband_sched_find_depth - have the depth found, and found again
+ * @s: the domain's state
+ * @most: largest depth that may be found, >= 1
+ *
+ * ioband_done() changes @s->depth from now on.
+ */
+void ioband_sched_find_depth(struct ioband_sched *s, u32 most)
+{
+	if (!s->find || s->finder.most != most)
+		ioband_depth_start(&s->finder, most);
+	s->find = true;
+	s->depth = s->finder.depth;
 }
 
 /**
@@ -339,6 +356,7 @@ void ioband_share_init(struct ioband_share *g, struct ioband_sched *s,
 		g->queue[dir].reqs = RB_ROOT_CACHED;
 	}
 	RB_CLEAR_NODE(&g->reserved);
+	RB_CLEAR_NODE(&g->thirsty);
 	INIT_LIST_HEAD(&g->all);
 	INIT_LIST_HEAD(&g->returning);
 	INIT_LIST_HEAD(&g->fifo);
@@ -362,6 +380,33 @@ void ioband_share_activate(struct ioband_share *g)
 	list_add_tail(&g->all, &g->sched->shares);
 }
 
+static bool thirsty_less(struct rb_node *a, const struct rb_node *b)
+{
+	return before(rb_entry(a, struct ioband_share, thirsty)->tag,
+		      rb_entry(b, struct ioband_share, thirsty)->tag);
+}
+
+/* Trees are left out: what a level's siblings hold stands for each other. */
+static void thirsty_update(struct ioband_share *g)
+{
+	bool thirsty = g->sched->find && !g->parent && !g->held && g->inside;
+
+	if (!RB_EMPTY_NODE(&g->thirsty)) {
+		rb_erase_cached(&g->thirsty, &g->sched->thirsty);
+		RB_CLEAR_NODE(&g->thirsty);
+	}
+	if (thirsty)
+		rb_add_cached(&g->thirsty, &g->sched->thirsty, thirsty_less);
+}
+
+/* Is a group behind one with @tag, though all of its I/O is in the disk? */
+static bool any_dry(const struct ioband_sched *s, u64 tag)
+{
+	struct rb_node *n = rb_first_cached(&s->thirsty);
+
+	return n && before(rb_entry(n, struct ioband_share, thirsty)->tag, tag);
+}
+
 static void forget_returns(struct ioband_share *g)
 {
 	g->done_nr = 0;
@@ -379,6 +424,9 @@ void ioband_share_deactivate(struct ioband_share *g)
 	if (!g->active)
 		return;
 	g->active = false;
+	g->sched->inside -= min(g->sched->inside, g->inside);
+	g->inside = 0;
+	thirsty_update(g);
 	level_of(g)->weights -= g->weight;
 	list_del_init(&g->all);
 	if (g->sched->batch == g)
@@ -502,6 +550,8 @@ static void set_tag(struct ioband_share *g, u64 tag)
 
 	g->tag = tag;
 	timeline_in(g, dirs);
+	if (!RB_EMPTY_NODE(&g->thirsty))
+		thirsty_update(g);
 }
 
 /* A group, and so its ancestors, has I/O to look at in a direction. */
@@ -810,6 +860,8 @@ void ioband_hold(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 	g->sched->held++;
 	if (!g->held++)
 		g->own_tag = later(g->own_tag, g->below.tag);
+	if (!RB_EMPTY_NODE(&g->thirsty))
+		thirsty_update(g);
 	share_enter(g, r->dir, now_ns);
 }
 
@@ -1214,6 +1266,7 @@ void ioband_take(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 {
 	struct ioband_queue *q = &g->queue[r->dir];
 	struct ioband_sched *s = g->sched;
+	struct ioband_share *owner;
 	struct ioband_req *behind;
 	u32 tokens = min(s->policy->cost(r->sectors, r->ios),
 			 IOBAND_MAX_TOKENS);
@@ -1232,6 +1285,15 @@ void ioband_take(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 	share_leave(g, r->dir);
 	s->batch = s->token_base ? g : NULL;
 	r->sent_ns = now_ns;
+	s->inside++;
+	g->inside++;
+	if (s->find && !g->parent) {
+		s->finder.mixed |= s->finder.last && s->finder.last != g;
+		s->finder.last = g;
+		s->finder.sent++;
+		s->finder.dry += any_dry(s, g->tag);
+	}
+	owner = g;
 	for (; g; g = g->parent) {
 		u64 tag = g->tag;
 
@@ -1241,7 +1303,21 @@ void ioband_take(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 		if (s->batch && g->parent)
 			s->batch = g->parent;
 	}
+	if (s->find)
+		thirsty_update(owner);
 	count_rounds(s, now_ns);
+}
+
+/**
+ * ioband_wants_room - is anything held for want of room alone?
+ * @s: the domain's state
+ *
+ * Return: false if nothing is held, or if a limit forbids all that is.
+ */
+bool ioband_wants_room(const struct ioband_sched *s)
+{
+	return !RB_EMPTY_ROOT(&s->root.timeline[IOBAND_READ].rb_root) ||
+	       !RB_EMPTY_ROOT(&s->root.timeline[IOBAND_WRITE].rb_root);
 }
 
 /**
@@ -1250,7 +1326,8 @@ void ioband_take(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
  * @r: the I/O, whether it was ever held or not
  * @now_ns: time
  *
- * The caller asks ioband_peek() afterwards: there may be room now.
+ * The caller asks ioband_peek() afterwards: there may be room now, also because
+ * the depth may be another one.
  */
 void ioband_done(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 {
@@ -1270,6 +1347,17 @@ void ioband_done(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 	}
 	if (r->sync && g->active)
 		note_completion(g, now_ns);
+	if (r->sent_ns) {
+		s->inside -= !!s->inside;
+		g->inside -= !!g->inside;
+		if (!g->inside && !RB_EMPTY_NODE(&g->thirsty))
+			thirsty_update(g);
+	}
+	if (s->find)
+		s->depth = s->inside || s->held ?
+			   ioband_depth_done(&s->finder, ioband_wants_room(s),
+					     now_ns) :
+			   ioband_depth_idle(&s->finder);
 }
 
 /* Move a group's and its ancestors' tags, to @most beyond the clock at most. */
@@ -1353,15 +1441,17 @@ struct ioband_req *ioband_drain(struct ioband_share *g)
 }
 
 /**
- * ioband_wants_room - is anything held for want of room alone?
+ * ioband_watches - must all I/O be told to the core?
  * @s: the domain's state
+ * @in_flight: I/Os in flight now
  *
- * Return: false if nothing is held, or if a limit forbids all that is.
+ * Return: false if what comes or completes now may pass by without asking:
+ * there is room, nothing waits for it, and no depth is on trial.
  */
-bool ioband_wants_room(const struct ioband_sched *s)
+bool ioband_watches(const struct ioband_sched *s, u32 in_flight)
 {
-	return !RB_EMPTY_ROOT(&s->root.timeline[IOBAND_READ].rb_root) ||
-	       !RB_EMPTY_ROOT(&s->root.timeline[IOBAND_WRITE].rb_root);
+	return in_flight >= s->depth || ioband_wants_room(s) ||
+	       (s->find && s->finder.trial && in_flight);
 }
 
 /**

@@ -198,6 +198,7 @@ struct ioband_pause {
  * @node: by direction, place in its level's timeline
  * @pause: by direction, place among the paused instead
  * @reserved: place in ioband_sched.reserved, while it has a minimum and I/O
+ * @thirsty: place in ioband_sched.thirsty
  * @all: place in ioband_sched.shares while active
  * @returning: place in ioband_sched.returning while an I/O is awaited
  * @fifo: its own held I/O by arrival
@@ -212,6 +213,7 @@ struct ioband_pause {
  * @largest: bytes of the largest I/O, least size of the buckets
  * @largest_ios: requests of that
  * @held: number of its own held I/Os
+ * @inside: I/Os that were taken and aren't done
  * @tokens_last: cost of its last I/O
  * @limited: bit mask of the limits set
  * @aged_ns: when its oldest I/O was last sent out of the order of priority
@@ -228,6 +230,7 @@ struct ioband_share {
 	struct rb_node node[IOBAND_NR_DIRS];
 	struct ioband_pause pause[IOBAND_NR_DIRS];
 	struct rb_node reserved;
+	struct rb_node thirsty;
 	struct list_head all;
 	struct list_head returning;
 	struct list_head fifo;
@@ -242,6 +245,7 @@ struct ioband_share {
 	u32 largest;
 	u32 largest_ios;
 	u32 held;
+	u32 inside;
 	u32 tokens_last;
 	u8 limited;
 	u64 aged_ns;
@@ -253,6 +257,64 @@ struct ioband_share {
 };
 
 /**
+ * struct ioband_rate - how long blocks of completions took
+ * @sum_ns: sum of their times
+ * @dev_ns: sum of their deviations from the mean so far
+ * @blocks: how many in @sum_ns
+ * @devs: how many in @dev_ns
+ */
+struct ioband_rate {
+	u64 sum_ns;
+	u64 dev_ns;
+	u32 blocks;
+	u32 devs;
+};
+
+/**
+ * struct ioband_depth - the search for a disk's depth
+ * @depth: depth in use
+ * @found: the best so far
+ * @trial: depth on trial instead, 0 for none
+ * @most: largest depth allowed
+ * @up_pct: how much deeper the next trial is
+ * @count: completions in the present block
+ * @skip: blocks to leave out yet
+ * @starved: nothing was held at a completion of the present block
+ * @base_dry: a group was dry at the found depth
+ * @mixed: more than one group was served since the last trial began
+ * @last: the group that was served last
+ * @sent: I/Os sent since the last trial began or ended
+ * @dry: of these, sent while a group was dry
+ * @block_ns: start of the present block
+ * @base: blocks at the found depth
+ * @recent: the latest of them
+ * @tried: blocks at the depth on trial
+ * @wait: blocks between two trials, 0 shallower, 1 deeper
+ * @since: blocks since the last one
+ */
+struct ioband_depth {
+	u32 depth;
+	u32 found;
+	u32 trial;
+	u32 most;
+	u32 up_pct;
+	u32 count;
+	u32 skip;
+	bool starved;
+	bool base_dry;
+	bool mixed;
+	const struct ioband_share *last;
+	u32 sent;
+	u32 dry;
+	u64 block_ns;
+	struct ioband_rate base;
+	struct ioband_rate recent;
+	struct ioband_rate tried;
+	u32 wait[2];
+	u32 since[2];
+};
+
+/**
  * struct ioband_sched - the scheduling state of a domain
  * @policy: how an I/O is charged
  * @root: the groups at the top
@@ -261,7 +323,11 @@ struct ioband_share {
  * @shares: the active groups
  * @returning: groups of which an I/O is awaited shortly
  * @batch: the group that goes on by the burst the administrator allowed
+ * @inside: I/Os that were taken and aren't done
  * @seq: arrivals so far
+ * @thirsty: groups that hold nothing and have I/O in the disk, by tag
+ * @finder: the search for @depth
+ * @find: it is on
  * @depth: I/Os in flight at which holding starts, >= 1
  * @held: number of held I/Os
  * @token_base: burst in tokens, 0 for the policy's own
@@ -286,6 +352,10 @@ struct ioband_sched {
 	struct list_head shares;
 	struct list_head returning;
 	struct ioband_share *batch;
+	struct rb_root_cached thirsty;
+	struct ioband_depth finder;
+	bool find;
+	u32 inside;
 	u64 seq;
 	u32 depth;
 	u32 held;
@@ -314,6 +384,12 @@ void ioband_bucket_take(struct ioband_bucket *b, u64 tokens, u64 now_ns);
 void ioband_bucket_owe(struct ioband_bucket *b, u64 tokens, u64 least,
 		       u64 burst_ns, u64 now_ns);
 
+/* dm-ioband-depth.c: the depth of a disk */
+
+void ioband_depth_start(struct ioband_depth *d, u32 most);
+u32 ioband_depth_done(struct ioband_depth *d, bool held, u64 now_ns);
+u32 ioband_depth_idle(struct ioband_depth *d);
+
 /* dm-ioband-policy.c: the order of groups and I/O */
 
 const struct ioband_policy *ioband_policy_find(const char *name);
@@ -322,6 +398,7 @@ const struct ioband_policy *ioband_policy_next(const struct ioband_policy *p);
 void ioband_sched_init(struct ioband_sched *s, const struct ioband_policy *p,
 		       u32 depth);
 void ioband_sched_set_depth(struct ioband_sched *s, u32 depth);
+void ioband_sched_find_depth(struct ioband_sched *s, u32 most);
 
 void ioband_share_init(struct ioband_share *g, struct ioband_sched *s,
 		       u32 largest, u32 largest_ios);
@@ -347,6 +424,7 @@ void ioband_charge_debt(struct ioband_share *g, const struct ioband_req *r,
 			u64 now_ns);
 struct ioband_req *ioband_drain(struct ioband_share *g);
 bool ioband_wants_room(const struct ioband_sched *s);
+bool ioband_watches(const struct ioband_sched *s, u32 in_flight);
 const struct ioband_share *ioband_pausing(const struct ioband_share *g,
 					  enum ioband_limit *limit);
 u64 ioband_lead(const struct ioband_share *g);

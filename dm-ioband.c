@@ -40,6 +40,14 @@ static void ioband_count(struct ioband_io *io)
 	io->sent = true;
 }
 
+/* The same of one that the core was told of: it isn't to be folded later. */
+static void __ioband_count(struct ioband_io *io)
+{
+	io->group->told_ios += io->req.ios;
+	io->group->told_sectors += io->req.sectors;
+	ioband_count(io);
+}
+
 /*
  * Count an I/O in flight if the threshold and the limit leave room for it. An
  * I/O larger than the limit goes alone.
@@ -80,7 +88,7 @@ static struct ioband_io *__ioband_next(struct ioband_domain *dom, u64 now_ns,
 	io = req_to_io(r);
 	io->in_flight = true;
 	ioband_take(&io->group->share, r, now_ns);
-	ioband_count(io);
+	__ioband_count(io);
 	return io;
 }
 
@@ -131,7 +139,7 @@ void __ioband_domain_wake(struct ioband_domain *dom, u64 now_ns)
 		hrtimer_start(&dom->timer, ns_to_ktime(until_ns),
 			      HRTIMER_MODE_ABS);
 	}
-	if (in_flight < dom->depth && !ioband_wants_room(&dom->sched))
+	if (!ioband_watches(&dom->sched, in_flight))
 		WRITE_ONCE(dom->contended, false);
 }
 
@@ -298,25 +306,40 @@ static void ioband_io_init(struct ioband_io *io, struct bio *bio)
  */
 void __ioband_fold(struct ioband_domain *dom, struct ioband_group *g)
 {
-	u64 tokens = 0;
-	int cpu;
+	u64 ios = 0, sectors = 0;
+	int cpu, dir;
 
 	lockdep_assert_held(&dom->lock);
 
 	g->epoch = dom->epoch;
-	for_each_possible_cpu(cpu)
-		tokens += READ_ONCE(per_cpu_ptr(g->counts, cpu)->tokens);
-	if (tokens != g->charged)
-		ioband_charge(&g->share, tokens - g->charged);
-	g->charged = tokens;
+	for_each_possible_cpu(cpu) {
+		const struct ioband_counts *c = per_cpu_ptr(g->counts, cpu);
+
+		for (dir = 0; dir < IOBAND_NR_DIRS; dir++) {
+			ios += READ_ONCE(c->ios[dir]);
+			sectors += READ_ONCE(c->sectors[dir]);
+		}
+	}
+	swap(ios, g->told_ios);
+	swap(sectors, g->told_sectors);
+	ios = min_t(u64, g->told_ios - ios, U32_MAX);
+	sectors = min_t(u64, g->told_sectors - sectors, U32_MAX);
+	if (ios)
+		ioband_charge(&g->share, dom->sched.policy->cost(sectors, ios));
 }
 
-/* The way of an I/O when there is no room, when others are held, or limited. */
+/*
+ * The way of an I/O when there is no room, when others are held, or limited. If
+ * there is room but it's another one's turn, that one goes into *@other: no need
+ * to wait for the worker. But who may not sleep doesn't send for others.
+ */
 static int ioband_map_contended(struct ioband_device *dev, struct bio *bio,
-				struct ioband_io *io, bool urgent)
+				struct ioband_io *io, bool urgent,
+				struct ioband_io **other)
 {
 	struct ioband_domain *dom = dev->domain;
 	int ret = DM_MAPIO_REMAPPED;
+	struct ioband_io *next;
 	struct ioband_group *g;
 	unsigned long flags;
 	u64 now_ns, until_ns;
@@ -332,19 +355,26 @@ static int ioband_map_contended(struct ioband_device *dev, struct bio *bio,
 	if (urgent || dev->straight) {
 		atomic_add(io->req.ios, &dom->in_flight);
 		io->in_flight = true;
-		ioband_count(io);
+		__ioband_count(io);
 		if (!dev->straight)
 			ioband_charge_debt(&g->share, &io->req, now_ns);
 	} else {
 		io->req.prio = ioband_prio(bio);
 		ioband_hold(&g->share, &io->req, now_ns);
-		if (ioband_peek(&dom->sched, atomic_read(&dom->in_flight),
-				now_ns, &until_ns) != &io->req ||
-		    __ioband_next(dom, now_ns, &until_ns) != io) {
+		next = NULL;
+		if (!(bio->bi_opf & REQ_NOWAIT) ||
+		    ioband_peek(&dom->sched, atomic_read(&dom->in_flight),
+				now_ns, &until_ns) == &io->req)
+			next = __ioband_next(dom, now_ns, &until_ns);
+		if (next != io) {
 			this_cpu_add(g->counts->held[io->req.dir],
 				     io->req.ios);
 			ret = DM_MAPIO_SUBMITTED;
 			__ioband_contend(dom);
+			*other = next;
+			if (next)
+				__ioband_note_wait(next->group,
+						   now_ns - next->req.held_ns);
 		}
 	}
 	if (dom->sched.held)
@@ -353,8 +383,8 @@ static int ioband_map_contended(struct ioband_device *dev, struct bio *bio,
 	return ret;
 }
 
-static int __ioband_map(struct ioband_device *dev, struct bio *bio,
-			struct ioband_io *io)
+static int ioband_map_group(struct ioband_device *dev, struct bio *bio,
+			    struct ioband_io *io, struct ioband_io **other)
 {
 	struct ioband_domain *dom = dev->domain;
 	bool urgent;
@@ -367,15 +397,12 @@ static int __ioband_map(struct ioband_device *dev, struct bio *bio,
 
 	urgent = is_urgent(bio);
 	if (unlikely(READ_ONCE(dom->contended) || READ_ONCE(io->group->always)))
-		return ioband_map_contended(dev, bio, io, urgent);
+		return ioband_map_contended(dev, bio, io, urgent, other);
 	if (unlikely(urgent))
 		atomic_add(io->req.ios, &dom->in_flight);
 	else if (unlikely(!ioband_get_room(dom, io->req.ios)))
-		return ioband_map_contended(dev, bio, io, urgent);
+		return ioband_map_contended(dev, bio, io, urgent, other);
 	io->in_flight = true;
-	this_cpu_add(io->group->counts->tokens,
-		     READ_ONCE(dom->sched.policy)->cost(io->req.sectors,
-							io->req.ios));
 	ioband_count(io);
 	return DM_MAPIO_REMAPPED;
 }
@@ -384,6 +411,7 @@ static int ioband_map(struct dm_target *ti, struct bio *bio)
 {
 	struct ioband_device *dev = ti->private;
 	struct ioband_io *io = dm_per_bio_data(bio, sizeof(*io));
+	struct ioband_io *other = NULL;
 	int ret;
 
 	bio_set_dev(bio, dev->dev->bdev);
@@ -391,8 +419,12 @@ static int ioband_map(struct dm_target *ti, struct bio *bio)
 	ioband_io_init(io, bio);
 	/* The group stays until the I/O is counted; that keeps it. */
 	rcu_read_lock();
-	ret = __ioband_map(dev, bio, io);
+	ret = ioband_map_group(dev, bio, io, &other);
 	rcu_read_unlock();
+	if (other) {
+		ioband_bio(other)->bi_opf &= ~REQ_NOWAIT;
+		dm_submit_bio_remap(ioband_bio(other), NULL);
+	}
 	return ret;
 }
 
@@ -414,6 +446,9 @@ static int ioband_end_io(struct dm_target *ti, struct bio *bio,
 			spin_lock_irqsave(&dom->lock, flags);
 			now_ns = ktime_get_ns();
 			ioband_done(&io->group->share, &io->req, now_ns);
+			/* It may have been found to be another. */
+			if (dom->depth != dom->sched.depth)
+				WRITE_ONCE(dom->depth, dom->sched.depth);
 			__ioband_domain_wake(dom, now_ns);
 			spin_unlock_irqrestore(&dom->lock, flags);
 		}
@@ -427,7 +462,7 @@ static void __ioband_send_soon(struct ioband_domain *dom, struct ioband_io *io)
 {
 	atomic_add(io->req.ios, &dom->in_flight);
 	io->in_flight = true;
-	ioband_count(io);
+	__ioband_count(io);
 	bio_list_add(&dom->ready, ioband_bio(io));
 }
 

@@ -68,8 +68,6 @@
 #define IOBAND_LARGEST		(BIO_MAX_VECS << PAGE_SHIFT)
 /* Enough for any device; keeps sums of in-flight I/O far from overflow. */
 #define IOBAND_DEPTH_MAX	1048576U
-/* The threshold where the table line says 0. */
-#define IOBAND_THROTTLE_DEFAULT	4U
 /* nr_requests of a lower device that has no request queue. */
 #define IOBAND_LIMIT_DEFAULT	128U
 
@@ -133,14 +131,12 @@ struct ioband_domain {
  * @held: I/Os that had to wait, by direction
  * @sectors: 512-byte sectors of @ios
  * @done: I/Os completed, both directions
- * @tokens: cost of the I/O that went without asking the core
  */
 struct ioband_counts {
 	u64 ios[IOBAND_NR_DIRS];
 	u64 held[IOBAND_NR_DIRS];
 	u64 sectors[IOBAND_NR_DIRS];
 	u64 done;
-	u64 tokens;
 };
 
 /* Waits shorter than 2^i * 64 us; the last takes all that are longer. */
@@ -167,8 +163,9 @@ struct ioband_waits {
  * @share: scheduling state; ioband_domain.lock
  * @always: I/O takes the lock though there is room, for a limit
  * @gone: detached; ioband_domain.lock
- * @epoch: ioband_domain.epoch when @charged was last brought up to date
- * @charged: of ioband_counts.tokens, what the core was told of
+ * @epoch: ioband_domain.epoch when the core was last told of what went by
+ * @told_ios: of ioband_counts.ios, what the core was told of
+ * @told_sectors: of ioband_counts.sectors, likewise
  * @counts: statistics
  * @waits: statistics of waiting
  * @base: statistics at the last reset; this and the rest under ioband_mutex
@@ -187,7 +184,8 @@ struct ioband_group {
 	bool always;
 	bool gone;
 	u32 epoch;
-	u64 charged;
+	u64 told_ios;
+	u64 told_sectors;
 	struct ioband_counts __percpu *counts;
 	struct ioband_waits waits;
 	struct ioband_counts base;

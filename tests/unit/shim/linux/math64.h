@@ -10,6 +10,17 @@ static inline u64 div64_u64(u64 a, u64 b)
 	return a / b;
 }
 
+/* By bits, as the kernel's. */
+static inline unsigned long int_sqrt(unsigned long x)
+{
+	unsigned long root = 0, bit;
+
+	for (bit = 1UL << 31; bit; bit >>= 1)
+		if ((root + bit) <= x / (root + bit))
+			root += bit;
+	return root;
+}
+
 static inline u64 div64_u64_rem(u64 a, u64 b, u64 *rest)
 {
 	*rest = a % b;

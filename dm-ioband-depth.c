@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * dm-ioband: finding the depth of a disk.
+ *
+ * The threshold should be the number of I/Os that the disk works on at a time:
+ * above it I/O waits inside the disk, where no order can be kept; below it the
+ * disk idles. Nobody tells that number, and it changes. So it is tried out: for
+ * a moment another depth is set, and what counts is
+ *
+ *	e = d ln(rate) / d ln(depth)	of the step from a depth to a larger one.
+ *
+ *	e >= 0.6	the disk has idle slots: deeper. Nobody really contends.
+ *	0.05 < e < 0.6	the disk gets more efficient (it reorders): deeper, unless
+ *			a group then has all of its I/O inside the disk while it is
+ *			behind its share ("dry"): shares would break.
+ *	e <= 0.05	nothing gained: the smaller one.
+ *
+ * The rate is taken in blocks, each of as many completions as the depth, so
+ * that completions that come in volleys make even blocks. A trial ends as soon
+ * as its outcome is clear from the mean and the mean deviation of the blocks:
+ * after a few on a disk of even speed, later on an uneven one. What failed is
+ * tried again after twice the time, so that in the long run trials take a
+ * small part of the time. A rate that changes by a quarter starts all over.
+ *
+ * Only I/O that asks the core is seen: while nothing is held for want of room
+ * there is nothing to find.
+ */
+#include <linux/kernel.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
+
+#include "dm-ioband-policy.h"
+
+/* A trial has so many blocks at least, and at most. */
+#define BLOCKS_MIN	6
+#define BLOCKS_MAX	96
+/* A block has so many completions at least. */
+#define BLOCK_LEAST	2
+/* Blocks at the found depth between two trials, at first and at most. */
+#define WAIT_FIRST	BLOCKS_MIN
+#define WAIT_MOST	2048
+/* The mean of the found depth forgets what is older than this. */
+#define BASE_BLOCKS	64
+/* Elasticities in percent. */
+#define E_IDLE		60
+#define E_GAIN		5
+/* A group alone: holding it has a cost and no use, if the disk takes more. */
+#define E_ALONE		2
+/* A group is dry if it is so in more than 1/32 of what is sent. */
+#define DRY_PART	32
+/* Scale of ratios. */
+#define ONE		1024
+
+static u64 rate_mean(const struct ioband_rate *r)
+{
+	return r->blocks ? div_u64(r->sum_ns, r->blocks) : 0;
+}
+
+static void rate_add(struct ioband_rate *r, u64 ns)
+{
+	u64 mean = rate_mean(r);
+
+	if (r->blocks) {
+		r->dev_ns += ns > mean ? ns - mean : mean - ns;
+		r->devs++;
+	}
+	r->sum_ns += ns;
+	r->blocks++;
+	if (r->blocks > BASE_BLOCKS * 2) {
+		r->sum_ns /= 2;
+		r->blocks /= 2;
+		r->dev_ns /= 2;
+		r->devs /= 2;
+	}
+}
+
+/* Relative error of the mean, times ONE: two standard errors or so. */
+static u64 rate_error(const struct ioband_rate *r)
+{
+	u64 mean = max_t(u64, rate_mean(r), 1);
+	u64 dev = r->devs ? div_u64(r->dev_ns, r->devs) : mean;
+
+	/* 1.25 mean deviations are a standard deviation. */
+	return div64_u64(dev * ONE * 5 / 2, mean * int_sqrt(r->blocks));
+}
+
+/*
+ * (large / small)^(e / 100), times ONE. Exact to 1 % for ratios up to 2:
+ * r^a is about 1 + a (r - 1) / (1 + (1 - a) (r - 1) / 2).
+ */
+static u32 gain(u32 small, u32 large, u32 e)
+{
+	u64 more = div_u64((u64)(large - small) * ONE, small);
+
+	return ONE + div64_u64(more * e / 100 * ONE,
+			       ONE + more * (100 - e) / 200);
+}
+
+static void start_block(struct ioband_depth *d, u64 now_ns)
+{
+	d->count = 0;
+	d->block_ns = now_ns;
+	d->starved = false;
+}
+
+static void set_depth(struct ioband_depth *d, u32 depth)
+{
+	d->depth = depth;
+	/* What is in the disk now was sent at the old depth. */
+	d->skip = 1;
+}
+
+/**
+ * ioband_depth_start - begin to look for the depth
+ * @d: the state
+ * @most: largest depth allowed
+ *
+ * What was found before stays the guess to start from, within @most.
+ */
+void ioband_depth_start(struct ioband_depth *d, u32 most)
+{
+	u32 depth = clamp(d->found, 1U, most);
+
+	memset(d, 0, sizeof(*d));
+	d->most = most;
+	d->found = depth;
+	d->depth = depth;
+	d->up_pct = 100;
+	d->wait[0] = WAIT_FIRST;
+	d->wait[1] = WAIT_FIRST;
+	d->skip = 1;
+}
+
+static void restart(struct ioband_depth *d)
+{
+	ioband_depth_start(d, d->most);
+}
+
+/* The depths to try next; 0 if there is none in that direction. */
+static u32 step_up(const struct ioband_depth *d)
+{
+	u32 depth = d->found + max_t(u32, d->found * d->up_pct / 100, 1);
+
+	depth = min(depth, d->most);
+	return depth > d->found ? depth : 0;
+}
+
+static u32 step_down(const struct ioband_depth *d)
+{
+	return d->found > 1 ? d->found - max_t(u32, d->found / 5, 1) : 0;
+}
+
+static bool is_dry(const struct ioband_depth *d)
+{
+	return d->dry * DRY_PART > d->sent;
+}
+
+/* Is the outcome of a trial clear? Then whether the larger depth is better. */
+static bool is_clear(const struct ioband_depth *d, bool *larger)
+{
+	bool up = d->trial > d->found;
+	u32 small = up ? d->found : d->trial;
+	u32 large = up ? d->trial : d->found;
+	const struct ioband_rate *slow = up ? &d->base : &d->tried;
+	const struct ioband_rate *fast = up ? &d->tried : &d->base;
+	u64 ratio = div64_u64(rate_mean(slow) * ONE,
+			      max_t(u64, rate_mean(fast), 1));
+	u64 error = rate_error(&d->base) + rate_error(&d->tried);
+	u32 idle = gain(small, large, E_IDLE);
+	u32 some = gain(small, large, d->mixed ? E_GAIN : E_ALONE);
+	bool last = d->tried.blocks >= BLOCKS_MAX;
+
+	/* A dry group makes the middle zone part of the lower one. */
+	bool dry = up ? is_dry(d) : d->base_dry;
+	u32 edge = dry ? idle : some;
+
+	*larger = ratio > edge;
+	return last || ratio > edge + error || ratio + error < edge;
+}
+
+static void end_trial(struct ioband_depth *d, bool larger)
+{
+	bool up = d->trial > d->found;
+	u32 *wait = &d->wait[up];
+
+	if (up == larger) {
+		d->found = d->trial;
+		/* The same again at once, the other way later. */
+		*wait = WAIT_FIRST;
+		d->wait[!up] = max_t(u32, d->wait[!up], WAIT_FIRST * 4);
+		d->base = d->tried;
+		d->base_dry = is_dry(d);
+	} else {
+		if (up && d->up_pct > 25)
+			d->up_pct = d->up_pct == 100 ? 50 : 25;
+		else
+			*wait = min_t(u32, *wait * 2, WAIT_MOST);
+		set_depth(d, d->found);
+	}
+	d->trial = 0;
+	d->since[up] = 0;
+}
+
+static void begin_trial(struct ioband_depth *d, u32 depth)
+{
+	d->trial = depth;
+	d->base_dry = is_dry(d);
+	d->dry = 0;
+	d->sent = 0;
+	d->mixed = false;
+	memset(&d->tried, 0, sizeof(d->tried));
+	set_depth(d, depth);
+}
+
+/* A block at the found depth is complete. */
+static void found_block(struct ioband_depth *d, u64 ns)
+{
+	u64 mean = rate_mean(&d->base);
+	u32 up, down;
+
+	if (d->starved) {
+		/* Nothing is held: nobody gains by another depth. */
+		return;
+	}
+	rate_add(&d->base, ns);
+	rate_add(&d->recent, ns);
+	if (d->recent.blocks >= BLOCKS_MIN * 2) {
+		u64 recent = rate_mean(&d->recent);
+
+		if (mean && d->base.blocks > BASE_BLOCKS / 2 &&
+		    (recent * 4 > mean * 5 || recent * 5 < mean * 4) &&
+		    rate_error(&d->recent) < ONE / 8) {
+			restart(d);
+			return;
+		}
+		memset(&d->recent, 0, sizeof(d->recent));
+	}
+	d->since[0]++;
+	d->since[1]++;
+	if (d->base.blocks < BLOCKS_MIN)
+		return;
+	up = step_up(d);
+	down = step_down(d);
+	if (up && d->since[1] >= d->wait[1])
+		begin_trial(d, up);
+	else if (down && d->since[0] >= d->wait[0])
+		begin_trial(d, down);
+	else
+		return;
+}
+
+/**
+ * ioband_depth_done - tell of a completion
+ * @d: the state
+ * @held: something is held that only wants room
+ * @now_ns: time
+ *
+ * Return: the depth to use from now on.
+ */
+u32 ioband_depth_done(struct ioband_depth *d, bool held, u64 now_ns)
+{
+	u64 ns;
+	bool larger;
+
+	if (!held)
+		d->starved = true;
+	if (++d->count < max_t(u32, d->depth, BLOCK_LEAST))
+		return d->depth;
+	/* Per completion, so that depths can be compared. */
+	ns = div_u64((now_ns - d->block_ns) * 16, d->count);
+	if (d->skip) {
+		d->skip--;
+	} else if (!d->trial) {
+		found_block(d, ns);
+	} else {
+		rate_add(&d->tried, ns);
+		if (d->tried.blocks >= BLOCKS_MIN && is_clear(d, &larger))
+			end_trial(d, larger);
+	}
+	start_block(d, now_ns);
+	return d->depth;
+}
+
+/**
+ * ioband_depth_idle - tell that nothing is in flight
+ * @d: the state
+ *
+ * Return: the depth to use from now on.
+ */
+u32 ioband_depth_idle(struct ioband_depth *d)
+{
+	if (d->trial) {
+		d->trial = 0;
+		d->depth = d->found;
+	}
+	d->count = 0;
+	/* The next block begins with the next completion but one. */
+	d->skip = 1;
+	return d->depth;
+}
