@@ -443,7 +443,11 @@ static int domain_join(struct ioband_device *dev, const char *name,
 		return fail(e, -ENOMEM, "no memory for a domain");
 	strscpy(dom->name, name, sizeof(dom->name));
 	INIT_LIST_HEAD(&dom->devices);
-	ioband_domain_init(dom);
+	r = ioband_domain_init(dom);
+	if (r) {
+		kfree(dom);
+		return fail(e, r, "no thread for a domain");
+	}
 	ioband_sched_init(&dom->sched, dev->set.policy, 1);
 	list_add_tail(&dom->list, &ioband_domains);
 	list_add_tail(&dev->list, &dom->devices);

@@ -9,6 +9,7 @@
 #include <linux/ioprio.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
+#include <linux/sched.h>
 
 #include "dm-ioband.h"
 
@@ -16,9 +17,6 @@
 #define BATCH_MAX	32U
 /* Batches from this size on are plugged. */
 #define PLUG_MIN	8
-
-/* Per-CPU workers: the one that a completion wakes has its cache warm. */
-static struct workqueue_struct *ioband_wq;
 
 static struct bio *ioband_bio(struct ioband_io *io)
 {
@@ -108,7 +106,7 @@ static void __ioband_contend(struct ioband_domain *dom)
 static void __ioband_kick(struct ioband_domain *dom)
 {
 	dom->kicked = true;
-	queue_work(ioband_wq, &dom->work);
+	kthread_queue_work(dom->worker, &dom->work);
 }
 
 /**
@@ -177,7 +175,7 @@ static void __ioband_note_wait(struct ioband_group *g, u64 wait_ns)
  * The first I/O goes at once, the batches double from there: a slot that a
  * completion freed stands idle until its next I/O is sent.
  */
-static void ioband_work(struct work_struct *work)
+static void ioband_work(struct kthread_work *work)
 {
 	struct ioband_domain *dom = container_of(work, struct ioband_domain,
 						 work);
@@ -216,7 +214,7 @@ static enum hrtimer_restart ioband_timer(struct hrtimer *timer)
 	struct ioband_domain *dom = container_of(timer, struct ioband_domain,
 						 timer);
 
-	queue_work(ioband_wq, &dom->work);
+	kthread_queue_work(dom->worker, &dom->work);
 	return HRTIMER_NORESTART;
 }
 
@@ -224,14 +222,20 @@ static enum hrtimer_restart ioband_timer(struct hrtimer *timer)
  * ioband_domain_init - set up a domain's part in the data path
  * @dom: the domain, zeroed
  *
- * Context: any; nobody else uses @dom yet.
+ * Context: process, sleeps; nobody else uses @dom yet.
+ * Return: 0 or a negative errno.
  */
-void ioband_domain_init(struct ioband_domain *dom)
+int ioband_domain_init(struct ioband_domain *dom)
 {
+	dom->worker = kthread_create_worker(0, "ioband/%s", dom->name);
+	if (IS_ERR(dom->worker))
+		return PTR_ERR(dom->worker);
+	sched_set_fifo_low(dom->worker->task);
 	spin_lock_init(&dom->lock);
-	INIT_WORK(&dom->work, ioband_work);
+	kthread_init_work(&dom->work, ioband_work);
 	hrtimer_init(&dom->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 	dom->timer.function = ioband_timer;
+	return 0;
 }
 
 /**
@@ -243,7 +247,7 @@ void ioband_domain_init(struct ioband_domain *dom)
 void ioband_domain_stop(struct ioband_domain *dom)
 {
 	hrtimer_cancel(&dom->timer);
-	cancel_work_sync(&dom->work);
+	kthread_destroy_worker(dom->worker);
 	WARN_ON_ONCE(dom->sched.held || atomic_read(&dom->in_flight));
 }
 
@@ -597,22 +601,12 @@ static struct target_type ioband_target = {
 
 static int __init dm_ioband_init(void)
 {
-	int r;
-
-	/* The rescuer: the worker is on the way of I/O that frees memory. */
-	ioband_wq = alloc_workqueue("kioband", WQ_MEM_RECLAIM | WQ_HIGHPRI, 0);
-	if (!ioband_wq)
-		return -ENOMEM;
-	r = dm_register_target(&ioband_target);
-	if (r)
-		destroy_workqueue(ioband_wq);
-	return r;
+	return dm_register_target(&ioband_target);
 }
 
 static void __exit dm_ioband_exit(void)
 {
 	dm_unregister_target(&ioband_target);
-	destroy_workqueue(ioband_wq);
 }
 
 module_init(dm_ioband_init);

@@ -54,10 +54,10 @@
 #include <linux/bio.h>
 #include <linux/device-mapper.h>
 #include <linux/hrtimer.h>
+#include <linux/kthread.h>
 #include <linux/percpu.h>
 #include <linux/rhashtable.h>
 #include <linux/spinlock.h>
-#include <linux/workqueue.h>
 
 #include "dm-ioband-policy.h"
 
@@ -96,6 +96,8 @@ struct ioband_settings {
  * @epoch: how often @contended was set
  * @kicked: @work is queued or running and will look at everything
  * @ready: I/O to send whatever the core says, counted in flight
+ * @worker: a thread of its own, of real-time priority: a slot that stands idle is
+ *	lost, and it may be needed to free memory
  * @work: sends held I/O
  * @timer: queues @work at the time that the core named
  * @list: place in the list of domains; this and the rest under ioband_mutex
@@ -116,7 +118,8 @@ struct ioband_domain {
 	u32 epoch;
 	bool kicked;
 	struct bio_list ready;
-	struct work_struct work;
+	struct kthread_worker *worker;
+	struct kthread_work work;
 	struct hrtimer timer;
 
 	struct list_head list;
@@ -269,7 +272,7 @@ struct ioband_io {
 
 /* dm-ioband.c: the data path */
 
-void ioband_domain_init(struct ioband_domain *dom);
+int ioband_domain_init(struct ioband_domain *dom);
 void ioband_domain_stop(struct ioband_domain *dom);
 void __ioband_domain_wake(struct ioband_domain *dom, u64 now_ns);
 void __ioband_fold(struct ioband_domain *dom, struct ioband_group *g);
