@@ -362,15 +362,14 @@ static int check_settings(const struct ioband_settings *set,
 	return 0;
 }
 
-/* Is there a device in the domain that @dev's table doesn't replace? */
+/* Is there a device in the domain whose table isn't @dev's, old or new? */
 static bool has_other_devices(const struct ioband_device *dev)
 {
 	struct mapped_device *md = dm_table_get_md(dev->ti->table);
 	struct ioband_device *d;
 
 	list_for_each_entry(d, &dev->domain->devices, list)
-		if (d != dev && (d->ti->table == dev->ti->table ||
-				 dm_table_get_md(d->ti->table) != md))
+		if (dm_table_get_md(d->ti->table) != md)
 			return true;
 	return false;
 }
@@ -387,16 +386,42 @@ static int merge_number(const char *what, const char *domain, u32 now,
 	return 0;
 }
 
+static int check_same(const char *what, u32 a, u32 b, struct ioband_error *e)
+{
+	if (a && b && a != b)
+		return fail(e, -EINVAL,
+			    "%s is %u and %u in one table and domain", what, b,
+			    a);
+	return 0;
+}
+
 /* What the domain's settings are once @dev has joined with its wishes. */
 static int merge_settings(const struct ioband_device *dev,
 			  struct ioband_settings *set, struct ioband_error *e)
 {
 	const struct ioband_domain *dom = dev->domain;
 	bool fixed = has_other_devices(dev);
+	const struct ioband_device *d;
 	int r;
 
 	lockdep_assert_held(&ioband_mutex);
 
+	list_for_each_entry(d, &dom->devices, list) {
+		if (d == dev || d->ti->table != dev->ti->table)
+			continue;
+		r = check_same("io_throttle", dev->set.io_throttle,
+			       d->set.io_throttle, e) ?:
+		    check_same("io_limit", dev->set.io_limit, d->set.io_limit,
+			       e) ?:
+		    check_same("token_base", dev->set.token_base,
+			       d->set.token_base, e);
+		if (!r && dev->set.policy != d->set.policy)
+			r = fail(e, -EINVAL,
+				 "policies %s and %s in one table and domain",
+				 d->set.policy->name, dev->set.policy->name);
+		if (r)
+			return r;
+	}
 	*set = dev->set;
 	if (fixed && set->policy != dom->set.policy)
 		return fail(e, -EINVAL,

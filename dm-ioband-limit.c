@@ -93,14 +93,15 @@ void ioband_bucket_set(struct ioband_bucket *b, u64 rate, u64 least,
 u64 ioband_bucket_ready(const struct ioband_bucket *b, u64 tokens, u64 least,
 			u64 burst_ns, u64 now_ns)
 {
-	u64 size, cost;
+	u64 size, missing, most;
 
 	if (b->full_ns <= now_ns || !tokens)
 		return now_ns;
 	size = size_ns(b->rate, least, burst_ns);
-	cost = min(tokens_to_ns(tokens, b->rate), size);
-	/* The level is size - (full - now), and must be cost. */
-	return b->full_ns - (size - cost);
+	/* The level is size - missing, and must be what the I/O costs. */
+	missing = b->full_ns - now_ns;
+	most = size - min(tokens_to_ns(tokens, b->rate), size);
+	return missing > most ? now_ns + missing - most : now_ns;
 }
 
 /**

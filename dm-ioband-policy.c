@@ -294,6 +294,7 @@ void ioband_sched_init(struct ioband_sched *s, const struct ioband_policy *p,
 	level_init(&s->root);
 	s->paused = RB_ROOT_CACHED;
 	s->reserved = RB_ROOT_CACHED;
+	s->due = RB_ROOT_CACHED;
 	s->thirsty = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&s->returning);
 	INIT_LIST_HEAD(&s->shares);
@@ -364,20 +365,6 @@ void ioband_share_init(struct ioband_share *g, struct ioband_sched *s,
 	g->burst_ns = IOBAND_BURST_NS;
 	g->largest = largest;
 	g->largest_ios = largest_ios;
-}
-
-/**
- * ioband_share_activate - let a group take part in shares
- * @g: the group
- */
-void ioband_share_activate(struct ioband_share *g)
-{
-	if (g->active)
-		return;
-	g->active = true;
-	g->tag = level_of(g)->tag;
-	level_of(g)->weights += g->weight;
-	list_add_tail(&g->all, &g->sched->shares);
 }
 
 static bool thirsty_less(struct rb_node *a, const struct rb_node *b)
@@ -478,6 +465,12 @@ static bool due_less(struct rb_node *a, const struct rb_node *b)
 	       rb_entry(b, struct ioband_share, reserved)->due_ns;
 }
 
+static bool due_tag_less(struct rb_node *a, const struct rb_node *b)
+{
+	return rb_entry(a, struct ioband_share, reserved)->due_tag <
+	       rb_entry(b, struct ioband_share, reserved)->due_tag;
+}
+
 static bool pause_less(struct rb_node *a, const struct rb_node *b)
 {
 	return rb_entry(a, struct ioband_pause, node)->ready_ns <
@@ -487,8 +480,10 @@ static bool pause_less(struct rb_node *a, const struct rb_node *b)
 static void reserved_del(struct ioband_share *g)
 {
 	if (!RB_EMPTY_NODE(&g->reserved)) {
-		rb_erase_cached(&g->reserved, &g->sched->reserved);
+		rb_erase_cached(&g->reserved, g->due ? &g->sched->due :
+						       &g->sched->reserved);
 		RB_CLEAR_NODE(&g->reserved);
+		g->due = false;
 	}
 }
 
@@ -497,6 +492,24 @@ static void reserved_add(struct ioband_share *g)
 	if (g->min_bps && RB_EMPTY_NODE(&g->reserved) &&
 	    (in_timeline(g, IOBAND_READ) || in_timeline(g, IOBAND_WRITE)))
 		rb_add_cached(&g->reserved, &g->sched->reserved, due_less);
+}
+
+/* Those that fell behind their minimum since the last look. */
+static void due_enter(struct ioband_sched *s, u64 now_ns)
+{
+	struct rb_node *n;
+
+	while ((n = rb_first_cached(&s->reserved))) {
+		struct ioband_share *g;
+
+		g = rb_entry(n, struct ioband_share, reserved);
+		if (g->due_ns > now_ns)
+			break;
+		reserved_del(g);
+		g->due = true;
+		g->due_tag = max(g->due_tag, s->due_tag);
+		rb_add_cached(&g->reserved, &s->due, due_tag_less);
+	}
 }
 
 static void timeline_add(struct ioband_share *g, int dir)
@@ -552,6 +565,21 @@ static void set_tag(struct ioband_share *g, u64 tag)
 	timeline_in(g, dirs);
 	if (!RB_EMPTY_NODE(&g->thirsty))
 		thirsty_update(g);
+}
+
+/**
+ * ioband_share_activate - let a group take part in shares
+ * @g: the group
+ */
+void ioband_share_activate(struct ioband_share *g)
+{
+	if (g->active)
+		return;
+	g->active = true;
+	set_tag(g, level_of(g)->tag);
+	g->own_tag = g->below.tag;
+	level_of(g)->weights += g->weight;
+	list_add_tail(&g->all, &g->sched->shares);
 }
 
 /* A group, and so its ancestors, has I/O to look at in a direction. */
@@ -679,6 +707,8 @@ void ioband_share_set_claim(struct ioband_share *g,
 	resume_tree(g, now_ns);
 	dirs = timeline_out(g);
 	g->tag = scale_tag(l->tag, g->tag, g->weight, claim->weight);
+	g->own_tag = scale_tag(g->below.tag, g->own_tag, g->weight,
+			       claim->weight);
 	if (g->active)
 		l->weights += (u64)claim->weight - g->weight;
 	g->weight = claim->weight;
@@ -736,6 +766,7 @@ void ioband_share_set_parent(struct ioband_share *g,
 			share_leave(g->parent, dir);
 	ioband_share_deactivate(g);
 	g->parent = parent;
+	g->tag = level_of(g)->tag;
 	if (active)
 		ioband_share_activate(g);
 	for (dir = 0; dir < IOBAND_NR_DIRS; dir++)
@@ -775,6 +806,8 @@ void ioband_sched_set_policy(struct ioband_sched *s,
 	list_for_each_entry(g, &s->shares, all) {
 		set_tag(g, level_of(g)->tag);
 		g->own_tag = g->below.tag;
+		g->queue[IOBAND_READ].used = 0;
+		g->queue[IOBAND_WRITE].used = 0;
 		g->tokens_last = p->unit;
 	}
 }
@@ -871,12 +904,20 @@ static struct ioband_req *own_first(const struct ioband_share *g,
 {
 	const struct ioband_queue *rq = &g->queue[IOBAND_READ];
 	const struct ioband_queue *wq = &g->queue[IOBAND_WRITE];
-	struct ioband_req *oldest, *r, *w;
+	struct ioband_req *r, *w;
+	unsigned int old = dirs;
 
-	oldest = list_first_entry(&g->fifo, struct ioband_req, fifo);
-	if ((s64)(now_ns - max(oldest->held_ns, g->aged_ns)) >= (s64)AGE_NS &&
-	    (dirs & BIT(oldest->dir)))
-		return oldest;
+	/* The oldest of each direction, the older one first. */
+	list_for_each_entry(r, &g->fifo, fifo) {
+		if (!(old & BIT(r->dir)))
+			continue;
+		if ((s64)(now_ns - max(r->held_ns, g->queue[r->dir].aged_ns)) >=
+		    (s64)AGE_NS)
+			return r;
+		old &= ~BIT(r->dir);
+		if (!old)
+			break;
+	}
 	r = dirs & BIT(IOBAND_READ) ? queue_first(rq) : NULL;
 	w = dirs & BIT(IOBAND_WRITE) ? queue_first(wq) : NULL;
 	if (!r || !w)
@@ -918,6 +959,12 @@ static struct ioband_req *descend(struct ioband_share *g, unsigned int dirs,
 			if ((dirs & BIT(dir)) && has_own(g, dir))
 				own |= BIT(dir);
 		child = level_next(&g->below, &below);
+		/* While a limit above stood, its clock went on without it. */
+		while (child && before(child->tag, start_tag(child))) {
+			set_tag(child, start_tag(child));
+			below = dirs;
+			child = level_next(&g->below, &below);
+		}
 		if (!child || (own && !before(child->tag, g->own_tag))) {
 			*owner = g;
 			return own_first(g, own, now_ns);
@@ -941,18 +988,16 @@ static unsigned int reachable(const struct ioband_share *g)
 }
 
 /* A group that is behind its minimum, and the directions to look in. */
-static struct ioband_share *due_share(const struct ioband_sched *s, u64 now_ns,
+static struct ioband_share *due_share(const struct ioband_sched *s,
 				      unsigned int *dirs)
 {
 	struct rb_node *n;
 
-	for (n = rb_first_cached(&s->reserved); n; n = rb_next(n)) {
+	for (n = rb_first_cached(&s->due); n; n = rb_next(n)) {
 		struct ioband_share *g;
 		unsigned int reach;
 
 		g = rb_entry(n, struct ioband_share, reserved);
-		if (g->due_ns > now_ns)
-			break;
 		reach = reachable(g);
 		if (reach) {
 			*dirs = reach;
@@ -1003,6 +1048,13 @@ static bool may_pass(struct ioband_share *g, const struct ioband_req *r,
 		}
 		if (latest > now_ns) {
 			share_pause(g, r->dir, latest, tightest);
+			/*
+			 * A maximum is for both directions: the other one would
+			 * take what this I/O waits for.
+			 */
+			if (tightest == IOBAND_MAX_BW &&
+			    in_timeline(g, !r->dir))
+				share_pause(g, !r->dir, latest, tightest);
 			return false;
 		}
 	}
@@ -1028,6 +1080,7 @@ struct race {
 	u64 awaited;	/* tags */
 	u64 held;
 	u32 weight;	/* by which the awaited one's tag moves on */
+	bool top;	/* that level is the top */
 };
 
 /*
@@ -1040,6 +1093,7 @@ static bool find_race(const struct ioband_share *g,
 {
 	const struct ioband_share *top, *o;
 
+	race->top = false;
 	for (top = g; top; top = top->parent) {
 		if (top != g && (in_timeline(top, IOBAND_READ) ||
 				 in_timeline(top, IOBAND_WRITE)))
@@ -1058,6 +1112,7 @@ static bool find_race(const struct ioband_share *g,
 				return true;
 			}
 		if (o) {
+			race->top = !top->parent;
 			race->held = o->tag;
 			return o != top;
 		}
@@ -1097,7 +1152,7 @@ static u32 count_awaited(struct ioband_sched *s, struct ioband_share *owner,
 		if (!find_race(g, owner, &race))
 			continue;
 		/* A group that is allowed to go on would do so. */
-		if (batch)
+		if (batch && race.top)
 			race.awaited += burst_tag(s, &s->root) / 2;
 		if (!before(race.awaited, race.held))
 			continue;
@@ -1152,10 +1207,11 @@ struct ioband_req *ioband_peek(struct ioband_sched *s, u32 in_flight,
 
 	*until_ns = 0;
 	resume_ready(s, now_ns);
+	due_enter(s, now_ns);
 	while (in_flight < s->depth) {
 		unsigned int dirs = BIT(IOBAND_READ) | BIT(IOBAND_WRITE);
 
-		g = due_share(s, now_ns, &dirs);
+		g = due_share(s, &dirs);
 		due = g;
 		if (!g) {
 			g = batch_share(s, &dirs);
@@ -1210,12 +1266,33 @@ static void clock_advance(struct ioband_sched *s, struct ioband_level *l,
 	if (l->tag - l->span_tag < TAG_SPAN)
 		return;
 	l->span_tag = l->tag;
+	if (l != &s->root) {
+		g = container_of(l, struct ioband_share, below);
+		g->own_tag = later(g->own_tag, l->tag - TAG_SPAN);
+	}
 	list_for_each_entry(g, &s->shares, all)
 		if (level_of(g) == l)
 			set_tag(g, later(g->tag, l->tag - TAG_SPAN));
 }
 
-static void count_rounds(struct ioband_sched *s, u64 now_ns)
+/* The tag of a group that is served, or a lesser one that could be instead. */
+static u64 least_tag(const struct ioband_share *g)
+{
+	const struct ioband_share *p = g->parent, *first;
+	unsigned int dirs = p ? reachable(p) : BIT(IOBAND_READ) |
+					       BIT(IOBAND_WRITE);
+	u64 tag = g->tag;
+	int dir;
+
+	for (dir = 0; p && dir < IOBAND_NR_DIRS; dir++)
+		if ((dirs & BIT(dir)) && has_own(p, dir) &&
+		    before(p->own_tag, tag))
+			tag = p->own_tag;
+	first = level_next(level_of(g), &dirs);
+	return first && before(first->tag, tag) ? first->tag : tag;
+}
+
+static void count_rounds(struct ioband_sched *s)
 {
 	struct ioband_level *l = &s->root;
 	u64 round = burst_tag(s, l);
@@ -1226,13 +1303,16 @@ static void count_rounds(struct ioband_sched *s, u64 now_ns)
 		s->rounds += n;
 		s->round_tag += n * round;
 	}
-	if (now_ns - s->pace_ns >= PACE_NS) {
-		s->pace = mul_u64_u64_div_u64(min(l->tag - s->pace_tag, TAG_SPAN),
-					      NSEC_PER_SEC,
-					      now_ns - s->pace_ns);
-		s->pace_ns = now_ns;
-		s->pace_tag = l->tag;
-	}
+}
+
+static void measure_pace(struct ioband_level *l, u64 now_ns)
+{
+	if (now_ns - l->pace_ns < PACE_NS)
+		return;
+	l->pace = mul_u64_u64_div_u64(min(l->tag - l->pace_tag, TAG_SPAN),
+				      NSEC_PER_SEC, now_ns - l->pace_ns);
+	l->pace_ns = now_ns;
+	l->pace_tag = l->tag;
 }
 
 /* Take an I/O out of a group's and its ancestors' buckets and minimums. */
@@ -1242,10 +1322,16 @@ static void charge_rates(struct ioband_share *g, const struct ioband_req *r,
 	enum ioband_limit i;
 
 	if (g->min_bps) {
+		struct ioband_sched *s = g->sched;
+		u64 step = div64_u64(((u64)r->sectors << 9) * NSEC_PER_SEC,
+				     g->min_bps);
+
+		if (g->due)
+			s->due_tag = max(s->due_tag, g->due_tag);
 		reserved_del(g);
 		g->due_ns = max(g->due_ns, now_ns - min(now_ns, DUE_MAX_NS)) +
-			    div64_u64(((u64)r->sectors << 9) * NSEC_PER_SEC,
-				      g->min_bps);
+			    step;
+		g->due_tag = max(g->due_tag, s->due_tag) + step;
 		reserved_add(g);
 	}
 	for (i = 0; g->limited && i < IOBAND_NR_LIMITS; i++)
@@ -1267,12 +1353,15 @@ void ioband_take(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 	struct ioband_queue *q = &g->queue[r->dir];
 	struct ioband_sched *s = g->sched;
 	struct ioband_share *owner;
-	struct ioband_req *behind;
+	struct ioband_req *behind, *oldest;
 	u32 tokens = min(s->policy->cost(r->sectors, r->ios),
 			 IOBAND_MAX_TOKENS);
 
-	if (r == list_first_entry(&g->fifo, struct ioband_req, fifo))
-		g->aged_ns = now_ns;
+	list_for_each_entry(oldest, &g->fifo, fifo)
+		if (oldest->dir == r->dir)
+			break;
+	if (r == oldest)
+		q->aged_ns = now_ns;
 	req_unlink(g, r);
 	q->used += tokens;
 	/* What goes before by its priority isn't owed for. */
@@ -1280,8 +1369,9 @@ void ioband_take(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 	if (behind && behind->prio != r->prio)
 		g->queue[!r->dir].used = later(g->queue[!r->dir].used, q->used);
 	g->tokens_last = tokens;
-	g->below.tag = later(g->below.tag, g->own_tag);
+	clock_advance(s, &g->below, g->own_tag);
 	g->own_tag += tokens_to_tag(tokens, g->weight);
+	measure_pace(&g->below, now_ns);
 	share_leave(g, r->dir);
 	s->batch = s->token_base ? g : NULL;
 	r->sent_ns = now_ns;
@@ -1295,17 +1385,20 @@ void ioband_take(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 	}
 	owner = g;
 	for (; g; g = g->parent) {
-		u64 tag = g->tag;
+		struct ioband_level *l = level_of(g);
 
-		set_tag(g, tag + tokens_to_tag(tokens, g->weight));
-		clock_advance(s, level_of(g), tag);
+		clock_advance(s, l, least_tag(g));
+		/* What a minimum gives out of turn isn't a lead without end. */
+		if (!before(l->tag + burst_tag(s, l) / 2, g->tag))
+			set_tag(g, g->tag + tokens_to_tag(tokens, g->weight));
+		measure_pace(l, now_ns);
 		charge_rates(g, r, now_ns);
 		if (s->batch && g->parent)
 			s->batch = g->parent;
 	}
 	if (s->find)
 		thirsty_update(owner);
-	count_rounds(s, now_ns);
+	count_rounds(s);
 }
 
 /**
@@ -1360,18 +1453,33 @@ void ioband_done(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 			   ioband_depth_idle(&s->finder);
 }
 
-/* Move a group's and its ancestors' tags, to @most beyond the clock at most. */
-static void charge_tags(struct ioband_share *g, u64 tokens, u64 least)
+/* A tag that is charged, up to half of the burst or @debt beyond the clock. */
+static u64 charge_tag(const struct ioband_level *l, u64 tag, u64 add, u64 most,
+		      bool debt)
 {
+	u64 ahead = later(tag, l->tag) - l->tag;
+
+	if (debt)
+		most = max(most, min(l->pace, TAG_SPAN));
+	return l->tag + min(ahead + add, max(most, ahead));
+}
+
+/* Move a group's and its ancestors' tags. */
+static void charge_tags(struct ioband_share *g, u64 tokens, bool debt)
+{
+	const struct ioband_sched *s = g->sched;
+
+	tokens = min_t(u64, tokens, IOBAND_MAX_TOKENS);
+	if (g->below.weights)
+		g->own_tag = charge_tag(&g->below, g->own_tag,
+					tokens_to_tag(tokens, g->weight),
+					burst_tag(s, &g->below) / 2, debt);
 	for (; g; g = g->parent) {
 		struct ioband_level *l = level_of(g);
-		u64 tag = later(g->tag, l->tag);
-		u64 most = max(max(burst_tag(g->sched, l) / 2, least),
-			       tag - l->tag);
-		u64 add = tokens_to_tag(min_t(u64, tokens, IOBAND_MAX_TOKENS),
-					g->weight);
 
-		set_tag(g, l->tag + min(tag - l->tag + add, most));
+		set_tag(g, charge_tag(l, g->tag,
+				      tokens_to_tag(tokens, g->weight),
+				      burst_tag(s, l) / 2, debt));
 	}
 }
 
@@ -1386,7 +1494,7 @@ void ioband_charge(struct ioband_share *g, u64 tokens)
 {
 	/* The returns went by unseen, too. */
 	forget_returns(g);
-	charge_tags(g, tokens, 0);
+	charge_tags(g, tokens, false);
 }
 
 /**
@@ -1404,8 +1512,7 @@ void ioband_charge_debt(struct ioband_share *g, const struct ioband_req *r,
 	struct ioband_sched *s = g->sched;
 	enum ioband_limit i;
 
-	charge_tags(g, s->policy->cost(r->sectors, r->ios),
-		    min(s->pace, TAG_SPAN));
+	charge_tags(g, s->policy->cost(r->sectors, r->ios), true);
 	for (; g; g = g->parent) {
 		for (i = 0; g->limited && i < IOBAND_NR_LIMITS; i++) {
 			if (!(g->limited & BIT(i)))

@@ -153,10 +153,12 @@ struct ioband_req {
  * struct ioband_queue - held I/O of one group and direction
  * @reqs: struct ioband_req by key
  * @used: tokens taken from this queue; the direction that used less is next
+ * @aged_ns: when its oldest I/O was last sent, in or out of order of priority
  */
 struct ioband_queue {
 	struct rb_root_cached reqs;
 	u64 used;
+	u64 aged_ns;
 };
 
 /**
@@ -165,12 +167,18 @@ struct ioband_queue {
  * @tag: start tag of the last one that was served: the clock
  * @span_tag: @tag when the siblings' tags were last looked after
  * @weights: sum of the weights of the active siblings
+ * @pace_ns: start of the present measurement of the clock's pace
+ * @pace_tag: @tag at that time
+ * @pace: how far @tag moves in a second, 0 unknown
  */
 struct ioband_level {
 	struct rb_root_cached timeline[IOBAND_NR_DIRS];
 	u64 tag;
 	u64 span_tag;
 	u64 weights;
+	u64 pace_ns;
+	u64 pace_tag;
+	u64 pace;
 };
 
 struct ioband_sched;
@@ -208,6 +216,8 @@ struct ioband_pause {
  * @weight: its weight
  * @min_bps: bytes a second that it gets first
  * @due_ns: when it is behind that
+ * @due_tag: start tag among those that are, in ns: bytes / minimum
+ * @due: it is in ioband_sched.due, not in ioband_sched.reserved
  * @bucket: its limits
  * @burst_ns: size of the buckets in time, at any rate
  * @largest: bytes of the largest I/O, least size of the buckets
@@ -216,7 +226,6 @@ struct ioband_pause {
  * @inside: I/Os that were taken and aren't done
  * @tokens_last: cost of its last I/O
  * @limited: bit mask of the limits set
- * @aged_ns: when its oldest I/O was last sent out of the order of priority
  * @think_ns: mean time from a completion to the next arrival, 0 unknown
  * @done_ns: completions that no arrival has followed yet, a ring
  * @done_head: the oldest of @done_ns
@@ -240,6 +249,8 @@ struct ioband_share {
 	u32 weight;
 	u64 min_bps;
 	u64 due_ns;
+	u64 due_tag;
+	bool due;
 	struct ioband_bucket bucket[IOBAND_NR_LIMITS];
 	u64 burst_ns;
 	u32 largest;
@@ -248,7 +259,6 @@ struct ioband_share {
 	u32 inside;
 	u32 tokens_last;
 	u8 limited;
-	u64 aged_ns;
 	u64 think_ns;
 	u64 done_ns[IOBAND_MAX_RETURNS];
 	u8 done_head;
@@ -320,6 +330,8 @@ struct ioband_depth {
  * @root: the groups at the top
  * @paused: groups that wait for a limit, struct ioband_pause by time
  * @reserved: groups with a minimum and I/O, by the time they are due
+ * @due: those for which that time has come, by their due tags
+ * @due_tag: due tag of the last one that was served
  * @shares: the active groups
  * @returning: groups of which an I/O is awaited shortly
  * @batch: the group that goes on by the burst the administrator allowed
@@ -340,15 +352,14 @@ struct ioband_depth {
  * @idles: how often slots were kept free
  * @round_tag: start of the present round
  * @rounds: rounds completed
- * @pace_ns: start of the present measurement of the clock's pace
- * @pace_tag: @root's clock at that time
- * @pace: how far @root's clock moves in a second, 0 unknown
  */
 struct ioband_sched {
 	const struct ioband_policy *policy;
 	struct ioband_level root;
 	struct rb_root_cached paused;
 	struct rb_root_cached reserved;
+	struct rb_root_cached due;
+	u64 due_tag;
 	struct list_head shares;
 	struct list_head returning;
 	struct ioband_share *batch;
@@ -369,9 +380,6 @@ struct ioband_sched {
 	u64 idles;
 	u64 round_tag;
 	u64 rounds;
-	u64 pace_ns;
-	u64 pace_tag;
-	u64 pace;
 };
 
 /* dm-ioband-limit.c: token buckets */

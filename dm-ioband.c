@@ -120,14 +120,18 @@ static void __ioband_kick(struct ioband_domain *dom)
  */
 void __ioband_domain_wake(struct ioband_domain *dom, u64 now_ns)
 {
-	u32 in_flight = atomic_read(&dom->in_flight);
 	struct ioband_req *r;
+	u32 in_flight;
 	u64 until_ns;
 
 	lockdep_assert_held(&dom->lock);
 
 	if (dom->kicked)
 		return;
+	/* Before in_flight is read: a completion after that must wake. */
+	if (dom->sched.held)
+		__ioband_contend(dom);
+	in_flight = atomic_read(&dom->in_flight);
 	r = ioband_peek(&dom->sched, in_flight, now_ns, &until_ns);
 	if (r) {
 		/* Else the limit is reached and a completion wakes. */
@@ -374,7 +378,6 @@ static int ioband_map_contended(struct ioband_device *dev, struct bio *bio,
 			this_cpu_add(g->counts->held[io->req.dir],
 				     io->req.ios);
 			ret = DM_MAPIO_SUBMITTED;
-			__ioband_contend(dom);
 			*other = next;
 			if (next)
 				__ioband_note_wait(next->group,

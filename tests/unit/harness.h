@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#define MAX_TESTS	128
+#define MAX_TESTS	256
 
 struct harness {
 	struct CMUnitTest tests[MAX_TESTS];

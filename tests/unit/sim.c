@@ -153,7 +153,7 @@ static void disk_complete(struct sim *s)
 
 #define WATCH(s, fn, ...) do {					\
 	if ((s)->cfg.watch && (s)->cfg.watch->fn)		\
-		(s)->cfg.watch->fn(s, __VA_ARGS__);		\
+		(s)->cfg.watch->fn(s, ##__VA_ARGS__);		\
 } while (0)
 
 static void count_lost(struct sim *s)
@@ -161,6 +161,13 @@ static void count_lost(struct sim *s)
 	s->lost_ns += (s->now_ns - s->idle_since_ns) * s->idle_slots;
 	s->idle_since_ns = s->now_ns;
 	s->idle_slots = 0;
+}
+
+/* Nobody is kept waiting for want of room any more. */
+static void settle(struct sim *s)
+{
+	if (!ioband_wants_room(&s->sched) && s->in_flight < s->cfg.depth)
+		s->contended = false;
 }
 
 static void dispatch(struct sim *s)
@@ -175,14 +182,16 @@ static void dispatch(struct sim *s)
 		struct sim_group *g = &s->groups[io->group];
 		u64 tag = g->share.tag;
 
+		WATCH(s, before_take, io);
 		ioband_take(&g->share, r, s->now_ns);
 		g->taken += io->tokens;
 		g->wait_ns = max(g->wait_ns, s->now_ns - r->held_ns);
 		disk_submit(s, io);
 		WATCH(s, take, io, tag);
 	}
-	if (s->sched.held && s->in_flight < s->cfg.depth)
+	if (ioband_wants_room(&s->sched) && s->in_flight < s->cfg.depth)
 		s->idle_slots = s->cfg.depth - s->in_flight;
+	settle(s);
 	/* Timers that were overtaken by a later setting fire for nothing. */
 	s->timer_ns = until_ns;
 	if (until_ns)
@@ -201,35 +210,64 @@ static void kick_worker(struct sim *s)
 	}
 }
 
+static void go_straight(struct sim *s, struct sim_io *io)
+{
+	io->req.sent_ns = 0;
+	s->groups[io->group].passed += io->tokens;
+	disk_submit(s, io);
+	WATCH(s, straight, io);
+}
+
+static bool goes_straight(const struct sim *s, const struct sim_group *g)
+{
+	if (s->cfg.no_control || !g->share.active)
+		return true;
+	return s->in_flight < s->cfg.depth && !ioband_wants_room(&s->sched) &&
+	       !ioband_share_limited(&g->share);
+}
+
+/* Charge for what went straight until the others began to wait. */
+static void fold(struct sim *s, u32 group)
+{
+	struct sim_group *g = &s->groups[group];
+	u64 tokens = g->straight, tag = g->share.tag;
+
+	if (g->folded == s->period)
+		return;
+	g->folded = s->period;
+	g->straight = 0;
+	ioband_charge(&g->share, tokens);
+	WATCH(s, fold, group, tokens, tag);
+}
+
 static void submit(struct sim *s, struct sim_io *io)
 {
 	struct sim_group *g = &s->groups[io->group];
-	struct ioband_req *r = &io->req;
 
 	g->submitted += io->tokens;
 	s->outstanding++;
-	if (s->cfg.no_control ||
-	    (s->in_flight < s->cfg.depth && !s->sched.held)) {
-		r->sent_ns = 0;
-		g->straight += io->tokens;
-		g->passed += io->tokens;
-		disk_submit(s, io);
+	if (io->urgent && !s->cfg.no_control && g->share.active) {
+		go_straight(s, io);
+		ioband_charge_debt(&g->share, &io->req, s->now_ns);
+		WATCH(s, debt, io);
+		dispatch(s);
 		return;
 	}
-	if (!s->contended) {
+	if (goes_straight(s, g)) {
+		if (g->share.active)
+			g->straight += io->tokens;
+		go_straight(s, io);
+		return;
+	}
+	/* A limit alone isn't a reason for the others to queue up. */
+	if (!s->contended &&
+	    (s->in_flight >= s->cfg.depth || ioband_wants_room(&s->sched))) {
 		s->contended = true;
 		s->period++;
 	}
-	if (g->folded != s->period) {
-		u64 tokens = g->straight, tag = g->share.tag;
-
-		g->folded = s->period;
-		g->straight = 0;
-		ioband_charge(&g->share, tokens);
-		WATCH(s, fold, io->group, tokens, tag);
-	}
+	fold(s, io->group);
 	WATCH(s, before_hold, io);
-	ioband_hold(&g->share, r, s->now_ns);
+	ioband_hold(&g->share, &io->req, s->now_ns);
 	WATCH(s, hold, io);
 	dispatch(s);
 }
@@ -269,6 +307,8 @@ static void make_io(struct sim *s, u32 load)
 	if (l->prios)
 		io->req.prio += sim_rand_range(&s->rand, 0, l->prios - 1);
 	io->req.sync = l->kind == SIM_READERS;
+	io->urgent = l->urgent_pct &&
+		     sim_rand_range(&s->rand, 0, 99) < l->urgent_pct;
 	s->load_out[load]++;
 	submit(s, io);
 }
@@ -312,6 +352,7 @@ static void complete(struct sim *s, struct sim_io *io)
 	s->load_out[io->load]--;
 	g->done += io->tokens;
 	g->ios++;
+	g->bytes[io->req.dir] += (u64)io->req.sectors * SECTOR_BYTES;
 	if (io->req.sent_ns) {
 		s->busy_ns += s->now_ns - io->req.sent_ns;
 		s->max_service_ns = max(s->max_service_ns,
@@ -320,8 +361,7 @@ static void complete(struct sim *s, struct sim_io *io)
 	if (!s->cfg.no_control) {
 		ioband_done(&g->share, &io->req, s->now_ns);
 		WATCH(s, done, io);
-		if (!s->sched.held && s->in_flight < s->cfg.depth)
-			s->contended = false;
+		settle(s);
 		kick_worker(s);
 	}
 	if (l->kind != SIM_OPEN)
@@ -329,20 +369,95 @@ static void complete(struct sim *s, struct sim_io *io)
 	free(io);
 }
 
-static void set_weight(struct sim *s, u32 group, u32 weight)
+static void set_claim(struct sim *s, u32 group)
 {
-	const struct ioband_claim claim = { .weight = weight };
+	const struct ioband_claim claim = {
+		.weight		= s->cfg.weights[group],
+		.min_bps	= s->cfg.min_bps[group],
+		.max_bps	= s->cfg.max_bps[group],
+	};
 
 	ioband_share_set_claim(&s->groups[group].share, &claim, s->now_ns);
 }
 
-static void change_weight(struct sim *s, const struct sim_change *c)
+static void set_limits(struct sim *s, u32 group)
 {
-	struct ioband_share *g = &s->groups[c->group].share;
-	u32 old = g->weight;
+	ioband_share_set_limits(&s->groups[group].share, s->cfg.rates[group],
+				s->cfg.burst_ns[group] ?: IOBAND_BURST_NS,
+				s->now_ns);
+}
 
-	set_weight(s, c->group, c->weight);
-	WATCH(s, reweigh, c->group, old);
+static void set_parent(struct sim *s, u32 group)
+{
+	u32 p = s->cfg.parents[group];
+
+	ioband_share_set_parent(&s->groups[group].share,
+				p ? &s->groups[p - 1].share : NULL, s->now_ns);
+}
+
+static void suspend(struct sim *s, u32 group)
+{
+	struct ioband_share *g = &s->groups[group].share;
+	struct ioband_req *r;
+
+	while ((r = ioband_drain(g)))
+		go_straight(s, container_of(r, struct sim_io, req));
+	ioband_share_deactivate(g);
+}
+
+static void set_policy(struct sim *s, const struct ioband_policy *p)
+{
+	u32 i;
+
+	ioband_sched_set_policy(&s->sched, p);
+	for (i = 0; i < s->cfg.nr_groups; i++)
+		set_claim(s, i);
+}
+
+static void change(struct sim *s, const struct sim_change *c)
+{
+	u32 g = c->group, old = s->groups[g].share.weight;
+
+	WATCH(s, before_change, c);
+	switch (c->kind) {
+	case SIM_WEIGHT:
+		s->cfg.weights[g] = c->number;
+		set_claim(s, g);
+		WATCH(s, reweigh, g, old);
+		break;
+	case SIM_RANGE:
+		s->cfg.min_bps[g] = c->min_bps;
+		s->cfg.max_bps[g] = c->max_bps;
+		set_claim(s, g);
+		break;
+	case SIM_LIMITS:
+		memcpy(s->cfg.rates[g], c->rates, sizeof(c->rates));
+		s->cfg.burst_ns[g] = c->burst_ns;
+		set_limits(s, g);
+		break;
+	case SIM_PARENT:
+		s->cfg.parents[g] = c->number;
+		set_parent(s, g);
+		break;
+	case SIM_POLICY:
+		set_policy(s, c->policy);
+		break;
+	case SIM_DEPTH:
+		s->cfg.depth = c->number;
+		ioband_sched_set_depth(&s->sched, c->number);
+		break;
+	case SIM_BURST:
+		s->sched.token_base = c->number;
+		break;
+	case SIM_SUSPEND:
+		suspend(s, g);
+		break;
+	case SIM_RESUME:
+		ioband_share_activate(&s->groups[g].share);
+		break;
+	}
+	WATCH(s, change, c);
+	dispatch(s);
 }
 
 static void handle(struct sim *s, const struct sim_event *e)
@@ -370,7 +485,7 @@ static void handle(struct sim *s, const struct sim_event *e)
 		}
 		break;
 	case EV_CHANGE:
-		change_weight(s, &s->cfg.changes[e->arg]);
+		change(s, &s->cfg.changes[e->arg]);
 		break;
 	}
 }
@@ -388,7 +503,7 @@ struct sim *sim_new(const struct sim_config *cfg)
 	s->cfg = *cfg;
 	s->disk_tail = &s->disk_head;
 	/* A time of 0 means "not yet" to the core; no clock shows it. */
-	s->now_ns = NSEC_PER_MSEC;
+	s->now_ns = cfg->start_ns ?: NSEC_PER_MSEC;
 	sim_rand_seed(&s->rand, cfg->seed);
 	ioband_sched_init(&s->sched, cfg->policy ?: ioband_policy_next(NULL),
 			  cfg->depth);
@@ -397,12 +512,15 @@ struct sim *sim_new(const struct sim_config *cfg)
 	s->sched.root.tag = cfg->first_tag;
 	s->sched.root.span_tag = cfg->first_tag;
 	s->sched.round_tag = cfg->first_tag;
-	s->sched.pace_tag = cfg->first_tag;
 	for (i = 0; i < cfg->nr_groups; i++) {
 		ioband_share_init(&s->groups[i].share, &s->sched, SIM_LARGEST,
 				  1);
-		set_weight(s, i, cfg->weights[i]);
 		ioband_share_activate(&s->groups[i].share);
+	}
+	for (i = 0; i < cfg->nr_groups; i++) {
+		set_parent(s, i);
+		set_claim(s, i);
+		set_limits(s, i);
 	}
 	for (i = 0; i < cfg->nr_changes; i++)
 		add_event(s, cfg->changes[i].at_ns, EV_CHANGE, i, NULL);
@@ -425,6 +543,7 @@ void sim_run(struct sim *s, u64 until_ns)
 
 		s->now_ns = max(s->now_ns, e.at_ns);
 		handle(s, &e);
+		WATCH(s, step);
 	}
 }
 
@@ -461,6 +580,7 @@ void sim_reset_counts(struct sim *s)
 		s->groups[i].submitted = 0;
 		s->groups[i].done = 0;
 		s->groups[i].ios = 0;
+		memset(s->groups[i].bytes, 0, sizeof(s->groups[i].bytes));
 		s->groups[i].wait_ns = 0;
 	}
 	s->busy_ns = 0;

@@ -17,7 +17,7 @@
 
 #define SIM_MAX_GROUPS	16
 #define SIM_MAX_LOADS	32
-#define SIM_MAX_CHANGES	8
+#define SIM_MAX_CHANGES	32
 #define SECTOR_BYTES	512
 /* Bytes of the largest I/O that limits reckon with. */
 #define SIM_LARGEST	(1U << 20)
@@ -83,6 +83,7 @@ enum sim_kind {
  * @max_ios: an I/O makes up to so many requests at the disk, 0 for 1
  * @prio: I/O priority
  * @prios: if not 0, priorities are uniform in [@prio, @prio + @prios)
+ * @urgent_pct: part that may not be held
  * @start_ns: sends nothing before
  * @stop_ns: nor from here on, 0 for never
  * @on_ns: sends for so long, ...
@@ -102,16 +103,46 @@ struct sim_load {
 	u32 max_ios;
 	u8 prio;
 	u8 prios;
+	u32 urgent_pct;
 	u64 start_ns;
 	u64 stop_ns;
 	u64 on_ns;
 	u64 off_ns;
 };
 
+enum sim_change_kind {
+	SIM_WEIGHT,
+	SIM_LIMITS,
+	SIM_PARENT,
+	SIM_RANGE,
+	SIM_POLICY,
+	SIM_DEPTH,
+	SIM_BURST,	/* token_base */
+	SIM_SUSPEND,	/* what the group holds goes straight, and what comes */
+	SIM_RESUME,
+};
+
+/**
+ * struct sim_change - what an administrator does
+ * @at_ns: when
+ * @kind: what; the fields below as far as it needs them
+ * @group: to whom
+ * @number: weight, depth, token_base, or parent as in struct sim_config
+ * @rates: limits
+ * @burst_ns: size of their buckets
+ * @min_bps: of a range
+ * @max_bps: of a range
+ * @policy: the new one
+ */
 struct sim_change {
 	u64 at_ns;
+	enum sim_change_kind kind;
 	u32 group;
-	u32 weight;
+	u32 number;
+	u64 rates[IOBAND_MAX_BW];
+	u64 burst_ns;
+	u64 min_bps, max_bps;
+	const struct ioband_policy *policy;
 };
 
 struct sim;
@@ -122,6 +153,7 @@ struct sim_io {
 	u32 load;
 	u32 group;
 	u32 tokens;
+	bool urgent;
 	u64 submit_ns;
 	/* For those who watch. */
 	u64 mark[4];
@@ -132,19 +164,31 @@ struct sim_io {
  * @fold: after ioband_charge() for I/O that went straight
  * @before_hold: before ioband_hold()
  * @hold: after it
- * @take: after ioband_take(); @tag is the group's tag before it
+ * @before_take: before ioband_take()
+ * @take: after it; @tag is the group's tag before it
+ * @straight: after I/O went straight
+ * @debt: after ioband_charge_debt()
  * @done: after ioband_done()
+ * @before_change: before a change
+ * @change: after it
  * @reweigh: after ioband_share_set_claim()
  * @settled: after each loop of peek and take; @until_ns as peek set it
+ * @step: after each event
  */
 struct sim_watch {
 	void (*fold)(struct sim *s, u32 group, u64 tokens, u64 tag);
 	void (*before_hold)(struct sim *s, struct sim_io *io);
 	void (*hold)(struct sim *s, struct sim_io *io);
+	void (*before_take)(struct sim *s, struct sim_io *io);
 	void (*take)(struct sim *s, struct sim_io *io, u64 tag);
+	void (*straight)(struct sim *s, struct sim_io *io);
+	void (*debt)(struct sim *s, struct sim_io *io);
 	void (*done)(struct sim *s, struct sim_io *io);
+	void (*before_change)(struct sim *s, const struct sim_change *c);
+	void (*change)(struct sim *s, const struct sim_change *c);
 	void (*reweigh)(struct sim *s, u32 group, u32 old_weight);
 	void (*settled)(struct sim *s, u64 until_ns);
+	void (*step)(struct sim *s);
 };
 
 /**
@@ -156,6 +200,12 @@ struct sim_watch {
  * @carryover: see struct ioband_sched
  * @dispatch_ns: from a completion or the timer to the worker's run
  * @first_tag: the clock begins here
+ * @start_ns: time begins here, 0 for a millisecond
+ * @parents: 1 + index of the group that each is below, 0 for the top
+ * @min_bps: minimum of each
+ * @max_bps: maximum of each
+ * @rates: limits of each
+ * @burst_ns: size of their buckets, 0 for the default
  */
 struct sim_config {
 	u64 seed;
@@ -168,7 +218,13 @@ struct sim_config {
 	u64 first_tag;
 	struct sim_disk disk;
 	u32 nr_groups;
+	u64 start_ns;
 	u32 weights[SIM_MAX_GROUPS];
+	u32 parents[SIM_MAX_GROUPS];
+	u64 min_bps[SIM_MAX_GROUPS];
+	u64 max_bps[SIM_MAX_GROUPS];
+	u64 rates[SIM_MAX_GROUPS][IOBAND_MAX_BW];
+	u64 burst_ns[SIM_MAX_GROUPS];
 	u32 nr_loads;
 	struct sim_load loads[SIM_MAX_LOADS];
 	u32 nr_changes;
@@ -187,6 +243,7 @@ struct sim_config {
  * @passed: tokens of I/O that went straight
  * @done: tokens of I/O that completed
  * @ios: I/Os that completed
+ * @bytes: of them, by direction
  * @wait_ns: longest time that one was held
  */
 struct sim_group {
@@ -198,6 +255,7 @@ struct sim_group {
 	u64 passed;
 	u64 done;
 	u64 ios;
+	u64 bytes[IOBAND_NR_DIRS];
 	u64 wait_ns;
 };
 
