@@ -1,0 +1,93 @@
+#!/bin/bash
+# vm: --icount
+#
+# One synchronous reader of a high weight beside many: how long its I/O takes, what
+# it gets, and what is left to the others.
+
+# shellcheck source=tests/lib/figures.sh
+. "$(dirname "$0")/../lib/figures.sh"
+
+#--- A reader beside deep queues of large I/O --------------------------------------
+
+# The others run for 6 s and the reader for 4 s of them.
+OTHERS_S=6
+READER_S=4
+
+report=/tmp/fio.json
+
+# The whole latency counts: without control the reader sleeps in the submission.
+# pair READER-DEVICE OTHERS-DEVICE: sets $p99 (ms) and $reader, $others (I/Os a second).
+# Without OTHERS-DEVICE the reader is alone.
+pair() {
+	local args=(--direct=1 --ioengine=libaio --norandommap --randrepeat=1 --time_based
+		--group_reporting --output-format=json "--output=$report"
+		--clat_percentiles=0 --lat_percentiles=1 --percentile_list=50:99:99.9
+		--name=reader "--filename=/dev/$1" --rw=randread --bs=4k --iodepth=1
+		"--runtime=$READER_S")
+
+	if (($# > 1)); then
+		args+=(--startdelay=1 --name=others "--filename=/dev/$2"
+			--new_group --rw=randread --bs=64k --iodepth=128 --numjobs=8
+			--startdelay=0 "--runtime=$OTHERS_S")
+	fi
+	fio "${args[@]}" || trouble "fio failed"
+	read -r p50 p99 p999 reader others < <(jq -r '
+		(.jobs[] | select(.jobname == "reader") | .read) as $r |
+		([.jobs[] | select(.jobname == "others") | .read.iops] | add // 0) as $o |
+		[ ($r.lat_ns.percentile | .["50.000000"], .["99.000000"], .["99.900000"] | . / 1e6),
+		  $r.iops, $o ] | map(. * 1000 | round / 1000) | join(" ")' $report)
+	[[ $others ]] || trouble "fio printed no figures"
+}
+
+show() {
+	figure "$1" "p50_ms=$p50" "p99_ms=$p99" "p999_ms=$p999" "reader_iops=$reader" \
+		"others_iops=$others"
+}
+
+make_disk 4 1000000
+
+pair "$disk"
+show "4 KiB reader alone"
+alone=$p99
+
+pair "$disk" "$disk"
+show "4 KiB reader beside 8 jobs of 64 KiB at depth 128, no control"
+bare_others=$others
+
+make_ioband 4 1000 100
+pair "${devices[@]}"
+show "4 KiB reader of weight 1000 beside 8 jobs of 64 KiB at depth 128"
+remove_devices
+
+figure "of that" "p99_factor=$(calc "$p99 / $alone" 3)" \
+	"others_percent=$(calc "100 * $others / $bare_others")"
+check "P99 of the reader at most 1.2 times its P99 alone" "p <= 1.2 * a" "p=$p99" "a=$alone"
+check "the others keep at least 90 % of what they do under no control" "o >= 0.9 * b" \
+	"o=$others" "b=$bare_others"
+remove_disk
+
+#--- A reader beside many, on a disk that does one thing at a time -------------------
+
+text="one reader of weight 200 against 16 of weight 100, disk 1 deep"
+make_disk 1 4000000
+
+start_load "$disk" randread 1 -- "$disk" randread 16
+sleep 0.5
+measure 4 "$disk"
+stop_load
+bare=$iops
+
+make_ioband 1 200 100
+start_load "${devices[0]}" randread 1 -- "${devices[1]}" randread 16
+sleep 0.5
+measure 4 "${devices[@]}"
+stop_load
+remove_devices
+share=$(calc "100 * ${ios[0]} / (${ios[0]} + ${ios[1]})")
+sum=$(calc "100 * $iops / $bare")
+figure "$text" "share_percent=$share" "iops=$iops" "bare_iops=$bare" "sum_percent=$sum"
+check "$text: at least 65 %" "s >= 65" "s=$share"
+check "$text: costs at most 2 % of throughput" "s >= 98" "s=$sum"
+remove_disk
+
+figures_done
