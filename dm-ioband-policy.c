@@ -355,12 +355,12 @@ void ioband_share_init(struct ioband_share *g, struct ioband_sched *s,
 		RB_CLEAR_NODE(&g->pause[dir].node);
 		g->pause[dir].share = g;
 		g->queue[dir].reqs = RB_ROOT_CACHED;
+		INIT_LIST_HEAD(&g->queue[dir].fifo);
 	}
 	RB_CLEAR_NODE(&g->reserved);
 	RB_CLEAR_NODE(&g->thirsty);
 	INIT_LIST_HEAD(&g->all);
 	INIT_LIST_HEAD(&g->returning);
-	INIT_LIST_HEAD(&g->fifo);
 	g->weight = IOBAND_WEIGHT_DEFAULT;
 	g->burst_ns = IOBAND_BURST_NS;
 	g->largest = largest;
@@ -587,7 +587,7 @@ static void share_enter(struct ioband_share *g, int dir, u64 now_ns)
 {
 	for (; g && !in_timeline(g, dir) && !is_paused(g, dir); g = g->parent) {
 		if (!in_timeline(g, !dir)) {
-			g->tag = start_tag(g);
+			set_tag(g, start_tag(g));
 			g->due_ns = max(g->due_ns, now_ns);
 		}
 		timeline_add(g, dir);
@@ -706,7 +706,7 @@ void ioband_share_set_claim(struct ioband_share *g,
 
 	resume_tree(g, now_ns);
 	dirs = timeline_out(g);
-	g->tag = scale_tag(l->tag, g->tag, g->weight, claim->weight);
+	set_tag(g, scale_tag(l->tag, g->tag, g->weight, claim->weight));
 	g->own_tag = scale_tag(g->below.tag, g->own_tag, g->weight,
 			       claim->weight);
 	if (g->active)
@@ -863,6 +863,12 @@ static bool req_less(struct rb_node *a, const struct rb_node *b)
 	       rb_entry(b, struct ioband_req, node)->key;
 }
 
+static bool arrived_before(const struct ioband_req *a,
+			   const struct ioband_req *b)
+{
+	return a->key << (64 - KEY_PRIO_SHIFT) < b->key << (64 - KEY_PRIO_SHIFT);
+}
+
 static struct ioband_req *queue_first(const struct ioband_queue *q)
 {
 	struct rb_node *n = rb_first_cached(&q->reqs);
@@ -889,7 +895,7 @@ void ioband_hold(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 	r->held_ns = now_ns;
 	r->key = (u64)r->prio << KEY_PRIO_SHIFT | g->sched->seq++;
 	rb_add_cached(&r->node, &q->reqs, req_less);
-	list_add_tail(&r->fifo, &g->fifo);
+	list_add_tail(&r->fifo, &q->fifo);
 	g->sched->held++;
 	if (!g->held++)
 		g->own_tag = later(g->own_tag, g->below.tag);
@@ -904,20 +910,22 @@ static struct ioband_req *own_first(const struct ioband_share *g,
 {
 	const struct ioband_queue *rq = &g->queue[IOBAND_READ];
 	const struct ioband_queue *wq = &g->queue[IOBAND_WRITE];
-	struct ioband_req *r, *w;
-	unsigned int old = dirs;
+	struct ioband_req *r, *w, *aged = NULL;
+	int dir;
 
 	/* The oldest of each direction, the older one first. */
-	list_for_each_entry(r, &g->fifo, fifo) {
-		if (!(old & BIT(r->dir)))
+	for (dir = 0; dir < IOBAND_NR_DIRS; dir++) {
+		const struct ioband_queue *q = &g->queue[dir];
+
+		if (!(dirs & BIT(dir)))
 			continue;
-		if ((s64)(now_ns - max(r->held_ns, g->queue[r->dir].aged_ns)) >=
-		    (s64)AGE_NS)
-			return r;
-		old &= ~BIT(r->dir);
-		if (!old)
-			break;
+		r = list_first_entry(&q->fifo, struct ioband_req, fifo);
+		if ((s64)(now_ns - max(r->held_ns, q->aged_ns)) >= (s64)AGE_NS &&
+		    (!aged || arrived_before(r, aged)))
+			aged = r;
 	}
+	if (aged)
+		return aged;
 	r = dirs & BIT(IOBAND_READ) ? queue_first(rq) : NULL;
 	w = dirs & BIT(IOBAND_WRITE) ? queue_first(wq) : NULL;
 	if (!r || !w)
@@ -1353,14 +1361,11 @@ void ioband_take(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 	struct ioband_queue *q = &g->queue[r->dir];
 	struct ioband_sched *s = g->sched;
 	struct ioband_share *owner;
-	struct ioband_req *behind, *oldest;
+	struct ioband_req *behind;
 	u32 tokens = min(s->policy->cost(r->sectors, r->ios),
 			 IOBAND_MAX_TOKENS);
 
-	list_for_each_entry(oldest, &g->fifo, fifo)
-		if (oldest->dir == r->dir)
-			break;
-	if (r == oldest)
+	if (r == list_first_entry(&q->fifo, struct ioband_req, fifo))
 		q->aged_ns = now_ns;
 	req_unlink(g, r);
 	q->used += tokens;
@@ -1534,9 +1539,14 @@ void ioband_charge_debt(struct ioband_share *g, const struct ioband_req *r,
  */
 struct ioband_req *ioband_drain(struct ioband_share *g)
 {
-	struct ioband_req *r;
+	struct ioband_req *r, *w;
 
-	r = list_first_entry_or_null(&g->fifo, struct ioband_req, fifo);
+	r = list_first_entry_or_null(&g->queue[IOBAND_READ].fifo,
+				     struct ioband_req, fifo);
+	w = list_first_entry_or_null(&g->queue[IOBAND_WRITE].fifo,
+				     struct ioband_req, fifo);
+	if (!r || (w && arrived_before(w, r)))
+		r = w;
 	if (!r)
 		return NULL;
 	req_unlink(g, r);

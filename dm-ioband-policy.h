@@ -33,7 +33,7 @@
 #define IOBAND_MAX_PARAMS	2
 #define IOBAND_BURST_NS		(100ULL * 1000 * 1000)
 /* Completions of a group that the core remembers until an I/O follows. */
-#define IOBAND_MAX_RETURNS	16
+#define IOBAND_MAX_RETURNS	14
 
 enum ioband_dir {
 	IOBAND_READ,
@@ -118,7 +118,7 @@ struct ioband_policy {
 /**
  * struct ioband_req - an I/O as the core sees it
  * @node: place in its group's queue, by @key
- * @fifo: place among all held I/O of its group, by arrival
+ * @fifo: place in its group's queue by arrival
  * @key: priority, then order of arrival
  * @held_ns: when it was held
  * @sent_ns: when it was taken to be sent; 0 if it never passed the core
@@ -152,11 +152,13 @@ struct ioband_req {
 /**
  * struct ioband_queue - held I/O of one group and direction
  * @reqs: struct ioband_req by key
+ * @fifo: the same by arrival
  * @used: tokens taken from this queue; the direction that used less is next
  * @aged_ns: when its oldest I/O was last sent, in or out of order of priority
  */
 struct ioband_queue {
 	struct rb_root_cached reqs;
+	struct list_head fifo;
 	u64 used;
 	u64 aged_ns;
 };
@@ -209,7 +211,6 @@ struct ioband_pause {
  * @thirsty: place in ioband_sched.thirsty
  * @all: place in ioband_sched.shares while active
  * @returning: place in ioband_sched.returning while an I/O is awaited
- * @fifo: its own held I/O by arrival
  * @queue: its own held I/O by direction
  * @tag: start tag of its next I/O, or of one of its children
  * @own_tag: in its children's level, start tag of its own next I/O
@@ -242,7 +243,6 @@ struct ioband_share {
 	struct rb_node thirsty;
 	struct list_head all;
 	struct list_head returning;
-	struct list_head fifo;
 	struct ioband_queue queue[IOBAND_NR_DIRS];
 	u64 tag;
 	u64 own_tag;
