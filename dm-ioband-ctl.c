@@ -136,6 +136,7 @@ static int parse_name(const char *word, struct ioband_error *e)
  * @rates: limits by key, 0 for none
  * @burst_ms: size of the limits' buckets
  * @parent: id of the group above, or NULL
+ * @seen: keys that were given, a bit mask
  */
 struct group_words {
 	char *id;
@@ -143,13 +144,22 @@ struct group_words {
 	u64 rates[IOBAND_NR_KEYS];
 	u32 burst_ms;
 	char *parent;
+	u8 seen;
 };
 
-static const char * const ioband_keys[IOBAND_NR_KEYS] = {
+/* The keys that aren't limits. */
+enum {
+	KEY_BURST_MS = IOBAND_NR_KEYS,
+	KEY_PARENT,
+};
+
+static const char * const ioband_keys[] = {
 	[IOBAND_RBPS]	= "rbps",
 	[IOBAND_WBPS]	= "wbps",
 	[IOBAND_RIOPS]	= "riops",
 	[IOBAND_WIOPS]	= "wiops",
+	[KEY_BURST_MS]	= "burst_ms",
+	[KEY_PARENT]	= "parent",
 };
 
 static void default_params(const struct ioband_policy *policy, u32 *params)
@@ -202,21 +212,26 @@ static int parse_key(char *word, struct group_words *w, struct ioband_error *e)
 	char *key = strsep(&value, "=");
 	int i;
 
-	if (value) {
-		for (i = 0; i < IOBAND_NR_KEYS; i++)
-			if (!strcmp(key, ioband_keys[i]))
-				return parse_rate(value, key, &w->rates[i], e);
-		if (!strcmp(key, "burst_ms"))
-			return parse_number(value, key, 1, BURST_MS_MAX,
-					    &w->burst_ms, e);
-		if (!strcmp(key, "parent")) {
-			w->parent = value;
-			return 0;
-		}
+	for (i = 0; i < ARRAY_SIZE(ioband_keys); i++)
+		if (!strcmp(key, ioband_keys[i]))
+			break;
+	if (!value || i == ARRAY_SIZE(ioband_keys))
+		return fail(e, -EINVAL,
+			    "\"%.32s\" is unknown, allowed are: rbps=, wbps=, riops=, wiops=, burst_ms=, parent=",
+			    key);
+	if (w->seen & BIT(i))
+		return fail(e, -EINVAL, "%s is given twice", key);
+	w->seen |= BIT(i);
+	switch (i) {
+	case KEY_BURST_MS:
+		return parse_number(value, key, 1, BURST_MS_MAX, &w->burst_ms,
+				    e);
+	case KEY_PARENT:
+		w->parent = value;
+		return 0;
+	default:
+		return parse_rate(value, key, &w->rates[i], e);
 	}
-	return fail(e, -EINVAL,
-		    "\"%.32s\" is unknown, allowed are: rbps=, wbps=, riops=, wiops=, burst_ms=, parent=",
-		    key);
 }
 
 static int check_params(const struct ioband_policy *policy, const u32 *params,
@@ -1244,6 +1259,7 @@ static int set_params(struct ioband_device *dev, char *id, char *text,
 	struct group_words w;
 	int r = 0;
 
+	default_words(policy, &w);
 	r = parse_params(text, policy, false, &w, e);
 	if (r)
 		return r;
@@ -1302,6 +1318,7 @@ static int message_limit(struct ioband_device *dev, unsigned int argc,
 	memcpy(w.rates, g->rates, sizeof(w.rates));
 	w.burst_ms = g->burst_ms;
 	w.parent = NULL;
+	w.seen = 0;
 	for (i = 2; i < argc; i++) {
 		r = parse_key(argv[i], &w, e);
 		if (r)

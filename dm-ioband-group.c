@@ -208,22 +208,22 @@ static const struct ioband_type ioband_types[] = {
 	}, {
 		.name	= "user",
 		.alias	= "uid",
-		.ids	= "a user number",
+		.ids	= "a user number from 0 to 4294967295",
 		.find	= find_uid,
 		.parse	= parse_number_id,
 	}, {
 		.name	= "gid",
-		.ids	= "a group number",
+		.ids	= "a group number from 0 to 4294967295",
 		.find	= find_gid,
 		.parse	= parse_number_id,
 	}, {
 		.name	= "pid",
-		.ids	= "a process number",
+		.ids	= "a process number from 0 to 4294967295",
 		.find	= find_pid,
 		.parse	= parse_number_id,
 	}, {
 		.name	= "pgrp",
-		.ids	= "a process group number",
+		.ids	= "a process group number from 0 to 4294967295",
 		.find	= find_pgrp,
 		.parse	= parse_number_id,
 #ifdef CONFIG_CGROUPS

@@ -227,6 +227,7 @@ loop_device() {
 	nb nullb0 256 memory_backed=1
 	ioband a /dev/nullb0 d 4 0 cgroup weight 0 /p:100
 	local l
+	modprobe loop
 	l=$(losetup -f --show --direct-io=on /dev/mapper/a)
 	msg a reset
 	( echo "$BASHPID" >/sys/fs/cgroup/p/cgroup.procs; dd_write "$l" 1M 10 )
@@ -340,6 +341,8 @@ EINVAL|rbps is ""|limit 1000 rbps=
 ERANGE|burst_ms is 0|limit 1000 burst_ms=0
 ERANGE|burst_ms is 10001|limit 1000 burst_ms=10001
 EINVAL|use parent|limit 1000 parent=1001
+EINVAL|rbps is given twice|limit 1000 rbps=1 rbps=2
+EINVAL|wbps is given twice|attach 1002:1:wbps=1:wbps=2
 EINVAL|allowed are: rbps=|limit 1000 rbps
 EINVAL|must be: limit|limit 1000
 ENOENT|no group|limit 4711 rbps=1
