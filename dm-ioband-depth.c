@@ -51,6 +51,10 @@
 #define DRY_PART	32
 /* Scale of ratios. */
 #define ONE		1024
+/* Without I/O for so many times the usual time: the load has paused. */
+#define PAUSE_LEAST	8
+/* Something must be held at such a part of the completions, times ONE. */
+#define HELD_LEAST	(ONE / 8)
 
 static u64 rate_mean(const struct ioband_rate *r)
 {
@@ -101,7 +105,6 @@ static void start_block(struct ioband_depth *d, u64 now_ns)
 {
 	d->count = 0;
 	d->block_ns = now_ns;
-	d->starved = false;
 }
 
 static void set_depth(struct ioband_depth *d, u32 depth)
@@ -219,8 +222,8 @@ static void found_block(struct ioband_depth *d, u64 ns)
 	u64 mean = rate_mean(&d->base);
 	u32 up, down;
 
-	if (d->starved) {
-		/* Nothing is held: nobody gains by another depth. */
+	if (d->held < HELD_LEAST) {
+		/* Nobody gains by another depth. */
 		return;
 	}
 	rate_add(&d->base, ns);
@@ -250,6 +253,25 @@ static void found_block(struct ioband_depth *d, u64 ns)
 		return;
 }
 
+/*
+ * Nothing was in flight before this completion's I/O. Where the processor is the
+ * bottleneck that is so all the time; else the load has come to an end, and
+ * there is a new one.
+ */
+static void after_idle(struct ioband_depth *d, u64 gap_ns, u64 now_ns)
+{
+	d->idle = false;
+	if (!d->unseen && gap_ns < d->gap_ns * PAUSE_LEAST)
+		return;
+	d->unseen = false;
+	if (d->trial) {
+		d->trial = 0;
+		d->depth = d->found;
+	}
+	d->skip = 1;
+	start_block(d, now_ns);
+}
+
 /**
  * ioband_depth_done - tell of a completion
  * @d: the state
@@ -260,11 +282,17 @@ static void found_block(struct ioband_depth *d, u64 ns)
  */
 u32 ioband_depth_done(struct ioband_depth *d, bool held, u64 now_ns)
 {
-	u64 ns;
+	u64 gap_ns = d->last_ns ? now_ns - d->last_ns : 0;
 	bool larger;
+	u64 ns;
 
-	if (!held)
-		d->starved = true;
+	if (d->idle)
+		after_idle(d, gap_ns, now_ns);
+	d->last_ns = now_ns;
+	if (d->gap_ns)
+		gap_ns = min(gap_ns, d->gap_ns * 2);
+	d->gap_ns = (d->gap_ns * 15 + gap_ns + 15) / 16;
+	d->held = (d->held * 31 + held * ONE) / 32;
 	if (++d->count < max_t(u32, d->depth, BLOCK_LEAST))
 		return d->depth;
 	/* Per completion, so that depths can be compared. */
@@ -283,19 +311,24 @@ u32 ioband_depth_done(struct ioband_depth *d, bool held, u64 now_ns)
 }
 
 /**
- * ioband_depth_idle - tell that nothing is in flight
+ * ioband_depth_idle - tell that nothing is in flight any more, nor held
+ * @d: the state
+ * @unseen: completions need not be told of from now on
+ */
+void ioband_depth_idle(struct ioband_depth *d, bool unseen)
+{
+	d->idle = true;
+	d->unseen |= unseen;
+}
+
+/**
+ * ioband_depth_watches - must all completions be told of?
  * @d: the state
  *
- * Return: the depth to use from now on.
+ * Return: true during a trial, and where many want room: what goes unseen while
+ * nothing happens to be held would be missing in the rate.
  */
-u32 ioband_depth_idle(struct ioband_depth *d)
+bool ioband_depth_watches(const struct ioband_depth *d)
 {
-	if (d->trial) {
-		d->trial = 0;
-		d->depth = d->found;
-	}
-	d->count = 0;
-	/* The next block begins with the next completion but one. */
-	d->skip = 1;
-	return d->depth;
+	return d->trial || d->held >= HELD_LEAST;
 }

@@ -149,8 +149,8 @@ static void claim_range(const u32 *params, struct ioband_claim *claim)
 	claim->max_bps = (u64)params[1] * 1024;
 }
 
-#define PARAM_WEIGHT	{ "weight", IOBAND_WEIGHT_MIN, IOBAND_WEIGHT_MAX, \
-			  IOBAND_WEIGHT_DEFAULT }
+#define PARAM_WEIGHT	{ "weight", "weight", IOBAND_WEIGHT_MIN, \
+			  IOBAND_WEIGHT_MAX, IOBAND_WEIGHT_DEFAULT }
 
 static const struct ioband_policy ioband_policies[] = {
 	{
@@ -171,8 +171,8 @@ static const struct ioband_policy ioband_policies[] = {
 		.name		= "range-bw",
 		.nr_params	= 2,
 		.params		= {
-			{ "min", 0, U32_MAX, 0 },
-			{ "max", 0, U32_MAX, 0 },
+			{ "min", "min_kbps", 0, U32_MAX, 0 },
+			{ "max", "max_kbps", 0, U32_MAX, 0 },
 		},
 		.unit		= 8,
 		.cost		= cost_sectors,
@@ -1454,11 +1454,12 @@ void ioband_done(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 		if (!g->inside && !RB_EMPTY_NODE(&g->thirsty))
 			thirsty_update(g);
 	}
-	if (s->find)
-		s->depth = s->inside || s->held ?
-			   ioband_depth_done(&s->finder, ioband_wants_room(s),
-					     now_ns) :
-			   ioband_depth_idle(&s->finder);
+	if (s->find) {
+		s->depth = ioband_depth_done(&s->finder, ioband_wants_room(s),
+					     now_ns);
+		if (!s->inside && !s->held)
+			ioband_depth_idle(&s->finder, false);
+	}
 }
 
 /* A tag that is charged, up to half of the burst or @debt beyond the clock. */
@@ -1565,13 +1566,19 @@ struct ioband_req *ioband_drain(struct ioband_share *g)
  * @s: the domain's state
  * @in_flight: I/Os in flight now
  *
- * Return: false if what comes or completes now may pass by without asking:
- * there is room, nothing waits for it, and no depth is on trial.
+ * Return: false if what comes or completes from now on may pass by without
+ * asking: there is room, nothing waits for it, and the depth isn't looked for.
  */
-bool ioband_watches(const struct ioband_sched *s, u32 in_flight)
+bool ioband_watches(struct ioband_sched *s, u32 in_flight)
 {
-	return in_flight >= s->depth || ioband_wants_room(s) ||
-	       (s->find && s->finder.trial && in_flight);
+	if (in_flight >= s->depth || ioband_wants_room(s))
+		return true;
+	if (s->find) {
+		if (ioband_depth_watches(&s->finder))
+			return true;
+		ioband_depth_idle(&s->finder, true);
+	}
+	return false;
 }
 
 /**

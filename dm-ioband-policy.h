@@ -66,12 +66,14 @@ struct ioband_bucket {
 /**
  * struct ioband_param - a number that a policy takes for each group
  * @name: as the documentation calls it
+ * @key: as the long statistics call it, with the unit
  * @min: least value allowed
  * @max: largest value allowed
  * @def: value of a group that names none
  */
 struct ioband_param {
 	const char *name;
+	const char *key;
 	u32 min;
 	u32 max;
 	u32 def;
@@ -289,13 +291,17 @@ struct ioband_rate {
  * @up_pct: how much deeper the next trial is
  * @count: completions in the present block
  * @skip: blocks to leave out yet
- * @starved: nothing was held at a completion of the present block
+ * @held: part of the completions at which something was held, of late
+ * @idle: nothing was in flight since the last completion, or
+ * @unseen: there were others since
  * @base_dry: a group was dry at the found depth
  * @mixed: more than one group was served since the last trial began
  * @last: the group that was served last
  * @sent: I/Os sent since the last trial began or ended
  * @dry: of these, sent while a group was dry
  * @block_ns: start of the present block
+ * @last_ns: the last completion
+ * @gap_ns: mean time between two
  * @base: blocks at the found depth
  * @recent: the latest of them
  * @tried: blocks at the depth on trial
@@ -310,13 +316,17 @@ struct ioband_depth {
 	u32 up_pct;
 	u32 count;
 	u32 skip;
-	bool starved;
+	u32 held;
+	bool idle;
+	bool unseen;
 	bool base_dry;
 	bool mixed;
 	const struct ioband_share *last;
 	u32 sent;
 	u32 dry;
 	u64 block_ns;
+	u64 last_ns;
+	u64 gap_ns;
 	struct ioband_rate base;
 	struct ioband_rate recent;
 	struct ioband_rate tried;
@@ -396,7 +406,8 @@ void ioband_bucket_owe(struct ioband_bucket *b, u64 tokens, u64 least,
 
 void ioband_depth_start(struct ioband_depth *d, u32 most);
 u32 ioband_depth_done(struct ioband_depth *d, bool held, u64 now_ns);
-u32 ioband_depth_idle(struct ioband_depth *d);
+void ioband_depth_idle(struct ioband_depth *d, bool unseen);
+bool ioband_depth_watches(const struct ioband_depth *d);
 
 /* dm-ioband-policy.c: the order of groups and I/O */
 
@@ -432,7 +443,7 @@ void ioband_charge_debt(struct ioband_share *g, const struct ioband_req *r,
 			u64 now_ns);
 struct ioband_req *ioband_drain(struct ioband_share *g);
 bool ioband_wants_room(const struct ioband_sched *s);
-bool ioband_watches(const struct ioband_sched *s, u32 in_flight);
+bool ioband_watches(struct ioband_sched *s, u32 in_flight);
 const struct ioband_share *ioband_pausing(const struct ioband_share *g,
 					  enum ioband_limit *limit);
 u64 ioband_lead(const struct ioband_share *g);

@@ -319,6 +319,57 @@ static void test_depth_limit(void **state)
 	assert_int_equal(d.depth, 4);
 }
 
+/*
+ * The processor takes longer than the disk: from 2 on nothing is held and the
+ * disk pauses after each I/O. It is faster all the same, for want of switches.
+ */
+static void test_depth_cpu_bound(void **state)
+{
+	struct ioband_depth d = {};
+	u64 now = NSEC_PER_SEC;
+	u32 i, depth = 1;
+
+	(void)state;
+	ioband_depth_start(&d, 128);
+	for (i = 0; i < 2000; i++) {
+		now += depth == 1 ? 18000 : 12000;
+		depth = ioband_depth_done(&d, depth == 1, now);
+		if (depth > 1)
+			ioband_depth_idle(&d, false);
+	}
+	assert_in_range(d.found, 2, 128);
+}
+
+/* A load that ends during a trial tells nothing of the depth. */
+static void test_depth_load_ends(void **state)
+{
+	struct ioband_depth d = {};
+	u64 now = NSEC_PER_SEC;
+	u32 i, n, trials = 0;
+
+	(void)state;
+	ioband_depth_start(&d, 128);
+	for (n = 0; n < 1000; n++) {
+		/* Until a trial is under way, and a bit longer. */
+		for (i = 0; i < 10000 && !d.trial; i++) {
+			now += 1000000;
+			ioband_depth_done(&d, true, now);
+		}
+		if (d.trial)
+			trials++;
+		for (i = 0; i < n % 8; i++) {
+			now += 1000000;
+			ioband_depth_done(&d, i + 2 < n % 8, now);
+		}
+		ioband_depth_idle(&d, false);
+		now += (20 + n) * 1000000ULL;
+		assert_int_equal(d.found, 1);
+		ioband_depth_done(&d, true, now);
+		assert_int_equal(d.depth, 1);
+	}
+	assert_int_equal(trials, 1000);
+}
+
 int main(void)
 {
 	static struct harness h;
@@ -326,5 +377,7 @@ int main(void)
 	add_table(&h, test_depth, depth_rows);
 	add_test(&h, "test_depth_set", test_depth_set, NULL);
 	add_test(&h, "test_depth_limit", test_depth_limit, NULL);
+	add_test(&h, "test_depth_cpu_bound", test_depth_cpu_bound, NULL);
+	add_test(&h, "test_depth_load_ends", test_depth_load_ends, NULL);
 	return run_harness(&h, "depth");
 }
