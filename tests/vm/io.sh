@@ -26,7 +26,8 @@ verify_raw() {	# IO_ENGINE
 	pvsync2) more=(--numjobs=2 --offset_increment=8m --size=8m) ;;
 	*) more=(--iodepth=32) ;;
 	esac
-	nb nullb0 256 memory_backed=1 "${FAST[@]}"
+	# Slow enough that something is held on a slow processor, too.
+	nb nullb0 256 memory_backed=1 irqmode=2 completion_nsec=1000000 hw_queue_depth=8
 	nb nullb1 64 memory_backed=1 "${FAST[@]}"
 	half=$(($(sectors /dev/nullb0) / 2))
 	linear part0 /dev/nullb0 0 "$half"
