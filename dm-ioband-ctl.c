@@ -725,6 +725,12 @@ static int group_add(struct ioband_device *dev, const struct group_words *w,
 		if (ioband_group_by_id(dev, id))
 			return fail(e, -EEXIST, "group \"%.64s\" is there already",
 				    w->id);
+		/* A cgroup made again has another id. */
+		list_for_each_entry(g, &dev->groups, list)
+			if (g->name && !strcmp(g->name, w->id))
+				return fail(e, -EEXIST,
+					    "group \"%.64s\" is that of a cgroup that was removed: detach it first",
+					    w->id);
 	}
 	g = group_alloc(w, id);
 	if (!g)
@@ -1214,21 +1220,34 @@ static ssize_t emit_reason(const struct ioband_domain *dom,
 	return sz;
 }
 
+/* Of its siblings' weights; none while its device is suspended. */
+static u64 share_permille(const struct ioband_share *g)
+{
+	u64 siblings = ioband_level_weights(g);
+
+	if (!g->active)
+		return 0;
+	return div64_u64(g->weight * 1000ULL + siblings / 2, siblings);
+}
+
 static ssize_t emit_stats(const struct ioband_domain *dom,
 			  const struct ioband_group *g, char *result,
 			  unsigned int maxlen, ssize_t sz)
 {
-	u64 siblings = max_t(u64, ioband_level_weights(&g->share), 1);
+	const struct ioband_policy *policy = dom->set.policy;
 	const struct ioband_waits *w = &g->waits;
 	struct ioband_counts c;
+	unsigned int i;
 	u64 in_flight;
-	int i;
 
 	group_counts(g, &c);
 	in_flight = group_in_flight(&c);
-	DMEMIT("id=%s parent=%s weight=%u share_permille=%llu", group_name(g),
-	       g->parent ? group_name(g->parent) : "none", g->share.weight,
-	       div64_u64(g->share.weight * 1000ULL + siblings / 2, siblings));
+	DMEMIT("id=%s parent=%s", group_name(g),
+	       g->parent ? group_name(g->parent) : "none");
+	for (i = 0; i < policy->nr_params; i++)
+		DMEMIT(" %s=%u", policy->params[i].key, g->params[i]);
+	if (policy->nr_params == 1)
+		DMEMIT(" share_permille=%llu", share_permille(&g->share));
 	DMEMIT(" inflight=%llu held=%u debt=%llu", in_flight, g->share.held,
 	       ioband_lead(&g->share));
 	DMEMIT(" rd_ios=%llu wr_ios=%llu rd_bytes=%llu wr_bytes=%llu",
@@ -1443,8 +1462,14 @@ static int message_policy(struct ioband_device *dev, unsigned int argc,
 	if (!r && argc > 2)
 		r = parse_number(argv[2], "token_base", 0, U32_MAX,
 				 &set.token_base, e);
-	if (r || set.policy == dom->set.policy)
+	if (r)
 		return r;
+	if (set.policy == dom->set.policy) {
+		if (argc > 2 && set.token_base != dom->set.token_base)
+			DMWARN("policy %s is in force already, token_base stays %u: see message token",
+			       set.policy->name, dom->set.token_base);
+		return 0;
+	}
 
 	now_ns = ktime_get_ns();
 	spin_lock_irqsave(&dom->lock, flags);
@@ -1547,7 +1572,9 @@ static int message_stats(struct ioband_device *dev, unsigned int argc,
 {
 	struct ioband_domain *dom = dev->domain;
 	struct ioband_group *g, *only = NULL;
+	struct ioband_device *d;
 	unsigned long flags;
+	size_t groups = 0;
 	ssize_t sz = 0;
 	int r = 0;
 
@@ -1572,9 +1599,10 @@ static int message_stats(struct ioband_device *dev, unsigned int argc,
 	DMEMIT(" token_base=%u carryover=%u inflight=%d held=%u",
 	       dom->set.token_base, dom->sched.carryover,
 	       atomic_read(&dom->in_flight), READ_ONCE(dom->sched.held));
-	DMEMIT(" groups=%zu rounds=%llu idles=%llu\n",
-	       list_count_nodes(&dev->groups), dom->sched.rounds,
-	       dom->sched.idles);
+	list_for_each_entry(d, &dom->devices, list)
+		groups += list_count_nodes(&d->groups);
+	DMEMIT(" groups=%zu rounds=%llu idles=%llu\n", groups,
+	       dom->sched.rounds, dom->sched.idles);
 	return 1;
 }
 
