@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # make			build dm_ioband.ko for the running kernel (KDIR=... for another)
-# make install		install the module (as root)
+# make install		install the module and its manual page (as root)
 # make demo		two ioband devices share a simulated disk, in a VM
+# make bench		against iocost, BFQ and others, in a VM (QUICK=1: some of it)
 # make test		unit tests, then the VM tests on both kernels
 # make test-unit	the scheduling core in user space
+# make test-debug	the VM tests under a kernel that looks for bugs, built first
 # make lint		checkpatch, kernel-doc, sparse, W=1, shellcheck
 # make clean		remove what make has built; make distclean: build/ too
 
@@ -19,6 +21,7 @@ dm_ioband-y := dm-ioband.o dm-ioband-group.o dm-ioband-policy.o \
 else
 
 KDIR ?= /lib/modules/$(shell uname -r)/build
+PREFIX ?= /usr/local
 
 all: modules
 
@@ -26,11 +29,15 @@ modules:
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
 
 install: modules
-	$(MAKE) -C $(KDIR) M=$(CURDIR) modules_install
-	depmod -a
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
+	$(if $(DESTDIR),,depmod -a)
+	install -D -m 644 dm-ioband.4 $(DESTDIR)$(PREFIX)/share/man/man4/dm-ioband.4
 
 demo:
 	scripts/demo
+
+bench:
+	bench/run $(if $(QUICK),--quick)
 
 test:
 	tests/run
@@ -38,6 +45,9 @@ test:
 test-unit:
 	scripts/setup unit
 	$(MAKE) -C tests/unit check
+
+test-debug:
+	tests/debug
 
 lint:
 	tests/lint
@@ -48,6 +58,6 @@ clean:
 distclean: clean
 	rm -rf build
 
-.PHONY: all modules install demo test test-unit lint clean distclean
+.PHONY: all modules install demo bench test test-unit test-debug lint clean distclean
 
 endif

@@ -9,6 +9,22 @@ cd "$(dirname "$0")" || exit
 # shellcheck source=tests/lib/groups.sh
 . ../lib/groups.sh
 
+# refused ERRNO TEXT_IN_THE_LOG MESSAGE...
+refused() {
+	local out before after
+	before=$(dmsetup table a)
+	klog_read
+	if out=$(msg a "${@:3}" 2>&1); then
+		why "accepted: ${*:3}"
+		return
+	fi
+	after=$(dmsetup table a)
+	want "errno of ${*:3}" "$(errno_of "$out")" "$1"
+	klog_read
+	[[ $KLOG == *"$2"* ]] || why "${*:3}: the log says $KLOG"
+	want "table after ${*:3}" "$after" "$before"
+}
+
 # three RW RW RW: users of weight 40, 20, 10 with 33 jobs each
 three() {
 	disk4
@@ -81,8 +97,13 @@ cgroups() {
 	stop_loads
 	want_parts 5 667 333
 	old_cgroups /p/x /p /q
-	# The groups stay until they are detached, under the names they had.
-	want_true "$(msg a detach /p >/dev/null; echo $((!$?)))" "can't detach a group whose cgroup is gone"
+	# The groups stay until they are detached, under the names they had, also if
+	# there is another cgroup of that name.
+	new_cgroups /p
+	refused EEXIST "that of a cgroup that was removed: detach it first" attach /p
+	msg a detach /p || why "can't detach a group whose cgroup is gone"
+	msg a attach /p || why "can't attach the new one"
+	old_cgroups /p
 }
 t 600 "cgroups: a path, a number, the nearest ancestor, gone ones"	cgroups
 
@@ -160,6 +181,7 @@ ranges() {
 	window 4 bytes 1000 1001 1002
 	want_near "1000, min 8000" "$((GOT[0] / 4096))" 8000 2
 	want_near "1001, max 1000" "$((GOT[1] / 4096))" 1000 1
+	[[ $(msg a stats 1000) == "id=1000 parent=none min_kbps=8000 max_kbps=10000 inflight="* ]] || why "$(msg a stats 1000)"
 	# What is left over goes to the third until the first has its share of it.
 	want_true "$((GOT[0] + GOT[1] + GOT[2] > 4 * 15500 * 1024))" "the disk was idle: ${GOT[*]}"
 	msg a range-bw 1002:6000:6000
@@ -201,8 +223,9 @@ switch_policy() {
 t 600 "policy switched under load"	switch_policy
 
 # Buffered writes belong to who dirtied the pages, whoever writes them back.
-writeback() {
-	local i
+writeback() {	# SUSPENDS FILE_SYSTEM OPTION...
+	local i suspends=$1
+	shift
 	new_cgroups /p /q
 	nb nullb0 512 memory_backed=1
 	ioband a /dev/nullb0 d 4 0 cgroup weight 0 /p:100 /q:100
@@ -212,15 +235,21 @@ writeback() {
 	msg a reset
 	( echo "$BASHPID" >/sys/fs/cgroup/p/cgroup.procs; dd if=/dev/zero of=/mnt/a/p bs=1M count=20 status=none )
 	( echo "$BASHPID" >/sys/fs/cgroup/q/cgroup.procs; dd if=/dev/zero of=/mnt/a/q bs=1M count=40 status=none )
-	sync
+	sync &
+	# What device-mapper defers meanwhile comes again from a thread of its own.
+	for ((i = 0; i < suspends; i++)); do
+		{ dmsetup suspend --noflush --nolockfs a && sleep 0.02 && dmsetup resume a; } || why "suspend $i"
+	done
+	wait $!
 	# In MiB: what each wrote, and some of the file system's own.
 	want_near "of /p" "$(($(total bytes /p) >> 20))" 20 5
 	want_near "of /q" "$(($(total bytes /q) >> 20))" 40 5
 	umount /mnt/a
 	old_cgroups /p /q
 }
-t 600 "writeback on ext4"	writeback ext4 -qF
-t 600 "writeback on xfs"	writeback xfs -qf
+t 600 "writeback on ext4"	writeback 0 ext4 -qF
+t 600 "writeback on xfs"	writeback 0 xfs -qf
+t 600 "writeback on ext4, suspended in its course"	writeback 5 ext4 -qF
 
 loop_device() {
 	new_cgroups /p
@@ -289,22 +318,6 @@ reload_same() {
 	want "line after it was loaded" "$(dmsetup table a)" "$before"
 }
 t 600 "the table can be loaded again"	reload_same
-
-# refused ERRNO TEXT_IN_THE_LOG MESSAGE...
-refused() {
-	local out before after
-	before=$(dmsetup table a)
-	klog_read
-	if out=$(msg a "${@:3}" 2>&1); then
-		why "accepted: ${*:3}"
-		return
-	fi
-	after=$(dmsetup table a)
-	want "errno of ${*:3}" "$(errno_of "$out")" "$1"
-	klog_read
-	[[ $KLOG == *"$2"* ]] || why "${*:3}: the log says $KLOG"
-	want "table after ${*:3}" "$after" "$before"
-}
 
 bad_messages() {
 	nb nullb0 64
