@@ -47,8 +47,8 @@
 #define E_GAIN		5
 /* A group alone: holding it has a cost and no use, if the disk takes more. */
 #define E_ALONE		2
-/* A group is dry if it is so in more than 1/32 of what is sent. */
-#define DRY_PART	32
+/* A group is dry if it is so in more than 1/24 of what is sent. */
+#define DRY_PART	24
 /* Scale of ratios. */
 #define ONE		1024
 /* Without I/O for so many times the usual time: the load has paused. */
@@ -95,10 +95,19 @@ static u64 rate_error(const struct ioband_rate *r)
  */
 static u32 gain(u32 small, u32 large, u32 e)
 {
-	u64 more = div_u64((u64)(large - small) * ONE, small);
+	u64 all = ONE, more;
 
-	return ONE + div64_u64(more * e / 100 * ONE,
-			       ONE + more * (100 - e) / 200);
+	while (large) {
+		u32 next = min(large, small * 2);
+
+		more = div_u64((u64)(next - small) * ONE, small);
+		all += div64_u64(all * more * e / 100,
+				 ONE + more * (100 - e) / 200);
+		if (next == large)
+			break;
+		small = next;
+	}
+	return all;
 }
 
 static void start_block(struct ioband_depth *d, u64 now_ns)
@@ -140,12 +149,27 @@ static void restart(struct ioband_depth *d)
 	ioband_depth_start(d, d->most);
 }
 
+/*
+ * From 1 on, 2 and 4 are tried in turns: a disk that reorders has a choice only
+ * from the third I/O on. Elsewhere the steps become smaller.
+ */
+static u32 least_step(const struct ioband_depth *d)
+{
+	if (d->found > 1)
+		return 25;
+	return d->load > 2 ? 50 : 100;
+}
+
 /* The depths to try next; 0 if there is none in that direction. */
 static u32 step_up(const struct ioband_depth *d)
 {
 	u32 depth = d->found + max_t(u32, d->found * d->up_pct / 100, 1);
 
-	depth = min(depth, d->most);
+	/* See least_step(). */
+	if (d->found == 1 && d->up_pct < 100)
+		depth = 4;
+	/* Nor does it help to have room for more than there is. */
+	depth = min(depth, min(d->most, d->load));
 	return depth > d->found ? depth : 0;
 }
 
@@ -195,10 +219,13 @@ static void end_trial(struct ioband_depth *d, bool larger)
 		d->base = d->tried;
 		d->base_dry = is_dry(d);
 	} else {
-		if (up && d->up_pct > 25)
+		if (up && d->up_pct > least_step(d)) {
 			d->up_pct = d->up_pct == 100 ? 50 : 25;
-		else
+		} else {
 			*wait = min_t(u32, *wait * 2, WAIT_MOST);
+			if (d->found == 1)
+				d->up_pct = 100;
+		}
 		set_depth(d, d->found);
 	}
 	d->trial = 0;
@@ -209,8 +236,6 @@ static void begin_trial(struct ioband_depth *d, u32 depth)
 {
 	d->trial = depth;
 	d->base_dry = is_dry(d);
-	d->dry = 0;
-	d->sent = 0;
 	d->mixed = false;
 	memset(&d->tried, 0, sizeof(d->tried));
 	set_depth(d, depth);
@@ -275,12 +300,13 @@ static void after_idle(struct ioband_depth *d, u64 gap_ns, u64 now_ns)
 /**
  * ioband_depth_done - tell of a completion
  * @d: the state
+ * @load: I/Os held or in flight before it
  * @held: something is held that only wants room
  * @now_ns: time
  *
  * Return: the depth to use from now on.
  */
-u32 ioband_depth_done(struct ioband_depth *d, bool held, u64 now_ns)
+u32 ioband_depth_done(struct ioband_depth *d, u32 load, bool held, u64 now_ns)
 {
 	u64 gap_ns = d->last_ns ? now_ns - d->last_ns : 0;
 	bool larger;
@@ -293,12 +319,15 @@ u32 ioband_depth_done(struct ioband_depth *d, bool held, u64 now_ns)
 		gap_ns = min(gap_ns, d->gap_ns * 2);
 	d->gap_ns = (d->gap_ns * 15 + gap_ns + 15) / 16;
 	d->held = (d->held * 31 + held * ONE) / 32;
+	d->load = max(load, d->load - d->load / 8);
 	if (++d->count < max_t(u32, d->depth, BLOCK_LEAST))
 		return d->depth;
 	/* Per completion, so that depths can be compared. */
 	ns = div_u64((now_ns - d->block_ns) * 16, d->count);
 	if (d->skip) {
 		d->skip--;
+		d->dry = 0;
+		d->sent = 0;
 	} else if (!d->trial) {
 		found_block(d, ns);
 	} else {

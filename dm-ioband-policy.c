@@ -1455,8 +1455,8 @@ void ioband_done(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 			thirsty_update(g);
 	}
 	if (s->find) {
-		s->depth = ioband_depth_done(&s->finder, ioband_wants_room(s),
-					     now_ns);
+		s->depth = ioband_depth_done(&s->finder, s->inside + s->held + 1,
+					     ioband_wants_room(s), now_ns);
 		if (!s->inside && !s->held)
 			ioband_depth_idle(&s->finder, false);
 	}

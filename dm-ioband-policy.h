@@ -292,6 +292,7 @@ struct ioband_rate {
  * @count: completions in the present block
  * @skip: blocks to leave out yet
  * @held: part of the completions at which something was held, of late
+ * @load: I/Os held or in flight, at most, of late
  * @idle: nothing was in flight since the last completion, or
  * @unseen: there were others since
  * @base_dry: a group was dry at the found depth
@@ -317,6 +318,7 @@ struct ioband_depth {
 	u32 count;
 	u32 skip;
 	u32 held;
+	u32 load;
 	bool idle;
 	bool unseen;
 	bool base_dry;
@@ -405,7 +407,7 @@ void ioband_bucket_owe(struct ioband_bucket *b, u64 tokens, u64 least,
 /* dm-ioband-depth.c: the depth of a disk */
 
 void ioband_depth_start(struct ioband_depth *d, u32 most);
-u32 ioband_depth_done(struct ioband_depth *d, bool held, u64 now_ns);
+u32 ioband_depth_done(struct ioband_depth *d, u32 load, bool held, u64 now_ns);
 void ioband_depth_idle(struct ioband_depth *d, bool unseen);
 bool ioband_depth_watches(const struct ioband_depth *d);
 

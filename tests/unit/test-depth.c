@@ -10,6 +10,7 @@
 #include "harness.h"
 
 #include <linux/kernel.h>
+#include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/time64.h>
 
@@ -19,6 +20,15 @@
 #define THINK_NS	20000
 #define WORKER_NS	3000
 #define IO_LIMIT	1024
+#define NR_RUNS		3
+/* A disk of 7200 turns a minute. */
+#define TURN_NS		8333333ULL
+#define SEEK_LEAST_NS	1000000ULL
+#define SEEK_MORE_NS	8000000ULL
+#define TRANSFER_NS	50000ULL
+#define NCQ		32
+#define MAX_CHANNELS	64
+#define STALL_NS	3000000ULL
 
 enum state { THINKS, HELD, QUEUED, SERVED };
 
@@ -27,6 +37,14 @@ struct reader {
 	u32 group;
 	enum state state;
 	u64 next_ns;		/* when it thinks or is served */
+	u32 track;		/* of a disk that rotates: 0 to 999,999 */
+	u32 angle_ns;
+};
+
+enum kind {
+	SERVERS,	/* so many I/Os at a time */
+	ROTATES,	/* one at a time, out of NCQ of them that which is nearest */
+	CHANNELS,	/* each I/O has to go through one of them, by its address */
 };
 
 /* How a disk behaves; from change_ns on it takes change_pct of the time. */
@@ -36,6 +54,8 @@ struct disk {
 	u32 jitter_pct;
 	u64 change_ns;
 	u32 change_pct;
+	enum kind kind;
+	u32 stall_every;	/* I/Os, then a channel takes STALL_NS longer */
 };
 
 static struct world {
@@ -44,6 +64,9 @@ static struct world {
 	u32 nr_readers;
 	u32 queue[MAX_READERS];
 	u64 head, tail;
+	u32 track;
+	u64 free_ns[MAX_CHANNELS];
+	u64 written;
 	u32 busy, in_flight;
 	struct ioband_sched sched;
 	struct ioband_share shares[2];
@@ -69,9 +92,25 @@ static u64 jitter(u64 mean, u32 pct)
 	return mean - range + rand_up_to(2 * range);
 }
 
+/* How long it takes until the head and the surface are there. */
+static u64 position_ns(const struct reader *r)
+{
+	u32 way = r->track > w.track ? r->track - w.track :
+				       w.track - r->track;
+	u64 seek = way ? SEEK_LEAST_NS + SEEK_MORE_NS * int_sqrt(way) / 1000 : 0;
+	u64 angle = (w.now + seek) % TURN_NS;
+
+	return seek + (r->angle_ns + TURN_NS - angle) % TURN_NS;
+}
+
 static void serve(struct reader *r, u64 delay_ns)
 {
 	u64 ns = jitter(w.disk.service_ns, w.disk.jitter_pct);
+
+	if (w.disk.kind == ROTATES) {
+		ns = position_ns(r) + TRANSFER_NS;
+		w.track = r->track;
+	}
 
 	if (w.disk.change_ns && w.now - w.start >= w.disk.change_ns)
 		ns = ns * w.disk.change_pct / 100;
@@ -80,15 +119,54 @@ static void serve(struct reader *r, u64 delay_ns)
 	w.busy++;
 }
 
+/* The next one out of the disk's queue. */
+static struct reader *from_queue(void)
+{
+	u64 best_ns = UINT64_MAX, best = w.head, i;
+	u32 taken;
+
+	for (i = w.head; w.disk.kind == ROTATES && i < w.tail &&
+	     i < w.head + NCQ; i++) {
+		u64 ns = position_ns(&w.readers[w.queue[i % MAX_READERS]]);
+
+		if (ns < best_ns) {
+			best_ns = ns;
+			best = i;
+		}
+	}
+	taken = w.queue[best % MAX_READERS];
+	for (i = best; i > w.head; i--)
+		w.queue[i % MAX_READERS] = w.queue[(i - 1) % MAX_READERS];
+	w.head++;
+	return &w.readers[taken];
+}
+
+static void through_channel(struct reader *r, u64 delay_ns)
+{
+	u64 *free_ns = &w.free_ns[rand_up_to(w.disk.servers - 1)];
+
+	*free_ns = max(*free_ns, w.now + delay_ns) +
+		   jitter(w.disk.service_ns, w.disk.jitter_pct);
+	if (w.disk.stall_every && ++w.written % w.disk.stall_every == 0)
+		*free_ns += STALL_NS;
+	r->state = SERVED;
+	r->next_ns = *free_ns;
+	w.busy++;
+}
+
 static void to_disk(struct reader *r, u64 delay_ns)
 {
 	w.in_flight++;
-	if (w.busy < w.disk.servers) {
+	r->track = rand_up_to(999999);
+	r->angle_ns = rand_up_to(TURN_NS - 1);
+	if (w.disk.kind == CHANNELS)
+		through_channel(r, delay_ns);
+	else if (w.busy < w.disk.servers)
 		serve(r, delay_ns);
-	} else {
+	else
 		r->state = QUEUED;
+	if (r->state == QUEUED)
 		w.queue[w.tail++ % MAX_READERS] = r - w.readers;
-	}
 }
 
 static void dispatch(void)
@@ -138,7 +216,7 @@ static void complete(struct reader *r)
 	w.in_flight--;
 	w.done[r->group]++;
 	if (w.head != w.tail)
-		serve(&w.readers[w.queue[w.head++ % MAX_READERS]], 0);
+		serve(from_queue(), 0);
 	r->state = THINKS;
 	r->next_ns = w.now + jitter(THINK_NS, 50);
 	if (w.control) {
@@ -150,14 +228,14 @@ static void complete(struct reader *r)
 
 /* Run for so long; what is counted begins after the first third. */
 static void run(const struct disk *disk, const u32 *readers, u32 depth,
-		u64 run_ns, bool control)
+		u64 run_ns, u32 seed, bool control)
 {
 	static const u32 weights[2] = { 200, 100 };
 	bool counts = false;
 	u32 i;
 
 	memset(&w, 0, sizeof(w));
-	w.seed = 88172645463325252ULL;
+	w.seed = 88172645463325252ULL + seed * 7777777777ULL;
 	w.disk = *disk;
 	w.control = control;
 	w.now = NSEC_PER_SEC;
@@ -212,6 +290,15 @@ static void run(const struct disk *disk, const u32 *readers, u32 depth,
 	}
 }
 
+#define EVEN(n, ns, pct) {						\
+	.servers = n, .service_ns = ns, .jitter_pct = pct }
+#define CHANGES(n, ns, pct, to_pct) {					\
+	.servers = n, .service_ns = ns, .jitter_pct = pct,		\
+	.change_ns = 3000000000ULL, .change_pct = to_pct }
+#define FLASH(every) {							\
+	.kind = CHANNELS, .servers = 8, .service_ns = 80000,		\
+	.jitter_pct = 30, .stall_every = every }
+
 static const struct depth_row {
 	const char *name;
 	struct disk disk;
@@ -221,63 +308,92 @@ static const struct depth_row {
 	u32 off;		/* by so much at most */
 	u32 sum;		/* of no control, in 1/100 %, at least */
 } depth_rows[] = {
-	{ "depth: 1 server, 1 each", { 1, 4000000, 0, 0, 0 }, { 1, 1 },
+	{ "depth: 1 server, 1 each", EVEN(1, 4000000, 0), { 1, 1 },
 	  1, 1, 6667, 50, 9900 },
-	{ "depth: 1 server, 4 each", { 1, 4000000, 0, 0, 0 }, { 4, 4 },
+	{ "depth: 1 server, 4 each", EVEN(1, 4000000, 0), { 4, 4 },
 	  1, 1, 6667, 20, 9900 },
-	{ "depth: 1 server, 16 each, uneven", { 1, 4000000, 50, 0, 0 },
-	  { 16, 16 }, 1, 2, 6667, 20, 9900 },
-	{ "depth: 4 servers, 1 each", { 4, 1000000, 0, 0, 0 }, { 1, 1 },
+	{ "depth: 1 server, 16 each, uneven", EVEN(1, 4000000, 50),
+	  { 16, 16 }, 1, 4, 6667, 20, 9850 },
+	{ "depth: 4 servers, 1 each", EVEN(4, 1000000, 0), { 1, 1 },
 	  2, 4, 0, 0, 9900 },
-	{ "depth: 4 servers, 4 each", { 4, 1000000, 0, 0, 0 }, { 4, 4 },
+	{ "depth: 4 servers, 4 each", EVEN(4, 1000000, 0), { 4, 4 },
 	  4, 5, 6667, 60, 9880 },
-	{ "depth: 4 servers, 4 each, uneven", { 4, 1000000, 50, 0, 0 },
+	{ "depth: 4 servers, 4 each, uneven", EVEN(4, 1000000, 50),
 	  { 4, 4 }, 4, 5, 6667, 50, 9850 },
-	{ "depth: 4 servers, 16 each", { 4, 1000000, 0, 0, 0 }, { 16, 16 },
+	{ "depth: 4 servers, 16 each", EVEN(4, 1000000, 0), { 16, 16 },
 	  4, 5, 6667, 20, 9900 },
-	{ "depth: 4 servers, 16 each, uneven", { 4, 1000000, 50, 0, 0 },
+	{ "depth: 4 servers, 16 each, uneven", EVEN(4, 1000000, 50),
 	  { 16, 16 }, 4, 10, 6667, 20, 9900 },
-	{ "depth: 32 servers, 16 each", { 32, 2000000, 30, 0, 0 },
+	{ "depth: 32 servers, 16 each", EVEN(32, 2000000, 30),
 	  { 16, 16 }, 16, 32, 0, 0, 9900 },
-	{ "depth: 32 servers, 64 each", { 32, 2000000, 30, 0, 0 },
+	{ "depth: 32 servers, 64 each", EVEN(32, 2000000, 30),
 	  { 64, 64 }, 28, 64, 6667, 20, 9900 },
-	{ "depth: 128 servers, 64 each", { 128, 2000000, 50, 0, 0 },
+	{ "depth: 128 servers, 64 each", EVEN(128, 2000000, 50),
 	  { 64, 64 }, 64, 128, 0, 0, 9900 },
-	{ "depth: 128 servers, 128 each", { 128, 2000000, 0, 0, 0 },
+	{ "depth: 128 servers, 128 each", EVEN(128, 2000000, 0),
 	  { 128, 128 }, 120, 160, 6667, 50, 9880 },
-	{ "depth: 128 servers, 200 each, uneven", { 128, 2000000, 50, 0, 0 },
+	{ "depth: 128 servers, 200 each, uneven", EVEN(128, 2000000, 50),
 	  { 200, 200 }, 110, 256, 6667, 50, 9880 },
 	/* All of the two's I/O is inside: it gets what two can get. */
-	{ "depth: 32 servers, 2 against 32", { 32, 2000000, 30, 0, 0 },
+	{ "depth: 32 servers, 2 against 32", EVEN(32, 2000000, 30),
 	  { 2, 32 }, 28, 34, 0, 0, 9850 },
+	/*
+	 * Depth buys throughput and sells the share of whoever has little I/O
+	 * inside: as deep as the shares hold.
+	 */
+	{ "depth: rotating, 1 each", { .servers = 1, .kind = ROTATES }, { 1, 1 },
+	  1, 1, 6667, 100, 9700 },
+	{ "depth: rotating, 4 each", { .servers = 1, .kind = ROTATES }, { 4, 4 },
+	  2, 6, 6667, 200, 7900 },
+	{ "depth: rotating, 16 each", { .servers = 1, .kind = ROTATES }, { 16, 16 },
+	  12, 24, 6667, 200, 8800 },
+	{ "depth: rotating, 64 each", { .servers = 1, .kind = ROTATES }, { 64, 64 },
+	  16, 96, 6667, 200, 9500 },
+	{ "depth: 8 channels, 16 each",
+	  FLASH(0), { 16, 16 },
+	  12, 24, 6667, 50, 9000 },
+	{ "depth: 8 channels, 64 each",
+	  FLASH(0), { 64, 64 },
+	  24, 110, 6667, 100, 9500 },
+	{ "depth: 8 channels that stall, 64 each",
+	  FLASH(500), { 64, 64 },
+	  24, 110, 6667, 100, 9000 },
 	{ "depth: four times slower in mid-run",
-	  { 4, 1000000, 30, 3000000000ULL, 400 }, { 16, 16 },
+	  CHANGES(4, 1000000, 30, 400), { 16, 16 },
 	  4, 10, 6667, 30, 9850 },
 	{ "depth: four times faster in mid-run",
-	  { 4, 1000000, 30, 3000000000ULL, 25 }, { 16, 16 },
+	  CHANGES(4, 1000000, 30, 25), { 16, 16 },
 	  4, 10, 6667, 30, 9850 },
 };
 
+/* Of three runs together, since a disk whose times vary gives varying sums. */
 static void test_depth(void **state)
 {
 	const struct depth_row *row = *state;
-	u64 bare, sum, share, off;
+	/* A rotating disk does 100 to 200 I/Os a second. */
+	u64 ns = (row->disk.kind == ROTATES ? 100ULL : 6ULL) * NSEC_PER_SEC;
+	u64 bare = 0, done[2] = {}, sum, share, off;
+	u32 i, found = 0;
 
-	run(&row->disk, row->readers, 0, 6ULL * NSEC_PER_SEC, false);
-	bare = w.done[0] + w.done[1];
-	run(&row->disk, row->readers, 0, 6ULL * NSEC_PER_SEC, true);
-	sum = (w.done[0] + w.done[1]) * 10000 / bare;
-	share = w.done[0] * 10000 / (w.done[0] + w.done[1]);
+	for (i = 0; i < NR_RUNS; i++) {
+		run(&row->disk, row->readers, 0, ns, i, false);
+		bare += w.done[0] + w.done[1];
+		run(&row->disk, row->readers, 0, ns, i, true);
+		done[0] += w.done[0];
+		done[1] += w.done[1];
+		found = w.sched.finder.found;
+		if (found < row->least || found > row->most)
+			failf("the depth found, %u, isn't in %u to %u", found,
+			      row->least, row->most);
+	}
+	sum = (done[0] + done[1]) * 10000 / bare;
+	share = done[0] * 10000 / (done[0] + done[1]);
 	print_message("# %-40s depth %u, share %llu.%02llu %%, sum %llu.%02llu %%\n",
-		      row->name, w.sched.finder.found,
+		      row->name, found,
 		      (unsigned long long)share / 100,
 		      (unsigned long long)share % 100,
 		      (unsigned long long)sum / 100,
 		      (unsigned long long)sum % 100);
-	if (w.sched.finder.found < row->least ||
-	    w.sched.finder.found > row->most)
-		failf("the depth found isn't in %u to %u", row->least,
-		      row->most);
 	off = share > row->share ? share - row->share : row->share - share;
 	if (row->share && off > row->off)
 		failf("the share is off by %llu/100 %%",
@@ -293,7 +409,7 @@ static void test_depth_set(void **state)
 	static const u32 readers[2] = { 16, 16 };
 
 	(void)state;
-	run(&disk, readers, 3, NSEC_PER_SEC, true);
+	run(&disk, readers, 3, NSEC_PER_SEC, 0, true);
 	assert_int_equal(w.sched.depth, 3);
 }
 
@@ -309,7 +425,7 @@ static void test_depth_limit(void **state)
 	ioband_depth_start(&d, 6);
 	for (i = 0; i < 100000; i++) {
 		now += 1000000 / depth;
-		depth = ioband_depth_done(&d, true, now);
+		depth = ioband_depth_done(&d, 128, true, now);
 		most = max(most, depth);
 	}
 	assert_int_equal(most, 6);
@@ -333,7 +449,7 @@ static void test_depth_cpu_bound(void **state)
 	ioband_depth_start(&d, 128);
 	for (i = 0; i < 2000; i++) {
 		now += depth == 1 ? 18000 : 12000;
-		depth = ioband_depth_done(&d, depth == 1, now);
+		depth = ioband_depth_done(&d, 128, depth == 1, now);
 		if (depth > 1)
 			ioband_depth_idle(&d, false);
 	}
@@ -353,18 +469,18 @@ static void test_depth_load_ends(void **state)
 		/* Until a trial is under way, and a bit longer. */
 		for (i = 0; i < 10000 && !d.trial; i++) {
 			now += 1000000;
-			ioband_depth_done(&d, true, now);
+			ioband_depth_done(&d, 128, true, now);
 		}
 		if (d.trial)
 			trials++;
 		for (i = 0; i < n % 8; i++) {
 			now += 1000000;
-			ioband_depth_done(&d, i + 2 < n % 8, now);
+			ioband_depth_done(&d, 128, i + 2 < n % 8, now);
 		}
 		ioband_depth_idle(&d, false);
 		now += (20 + n) * 1000000ULL;
 		assert_int_equal(d.found, 1);
-		ioband_depth_done(&d, true, now);
+		ioband_depth_done(&d, 128, true, now);
 		assert_int_equal(d.depth, 1);
 	}
 	assert_int_equal(trials, 1000);

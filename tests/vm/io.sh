@@ -123,7 +123,8 @@ counting() {
 t 120 "counted is what was issued, and what the disk sees" counting
 
 held_column() {
-	nb nullb0 64 "${SLOW[@]}"
+	# So slow that eight are in flight on a slow processor, too.
+	nb nullb0 64 irqmode=2 completion_nsec=40000000 hw_queue_depth=64
 	ioband a /dev/nullb0 d 16 0
 	local job=(--filename=/dev/mapper/a --rw=randread --bs=4k --number_ios=100)
 	run_fio below "${job[@]}" --iodepth=8 || why "fio failed"
