@@ -23,12 +23,12 @@ const struct rhashtable_params ioband_by_id_params = {
  * @dev: the device
  * @id: the id
  *
- * Context: any, under RCU or ioband_mutex. Constant time.
+ * Context: any; RCU or ioband_mutex keeps the group. Constant time.
  * Return: the group, NULL if there is none.
  */
 struct ioband_group *ioband_group_by_id(struct ioband_device *dev, u64 id)
 {
-	return rhashtable_lookup(&dev->by_id, &id, ioband_by_id_params);
+	return rhashtable_lookup_fast(&dev->by_id, &id, ioband_by_id_params);
 }
 
 /*
