@@ -1466,7 +1466,7 @@ static int message_policy(struct ioband_device *dev, unsigned int argc,
 		return r;
 	if (set.policy == dom->set.policy) {
 		if (argc > 2 && set.token_base != dom->set.token_base)
-			DMWARN("policy %s is in force already, token_base stays %u: see message token",
+			DMWARN("policy %s is in force, token_base stays %u: use message token",
 			       set.policy->name, dom->set.token_base);
 		return 0;
 	}

@@ -26,6 +26,9 @@ while (($#)); do
 	esac
 	shift
 done
+# full COMMAND...: not with --quick; before those tests that differ little from others,
+# or do nothing that differs from kernel to kernel
+full() { [[ $QUICK ]] || "$@"; }
 # times N: how often to repeat
 times() { echo $((QUICK ? ($1 + 9) / 10 : $1)); }
 

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
+# takes: 170
 #
 # Without memory nothing changes; operations in any order, also by two at once,
 # and limits that never stay lose no I/O. The order is random: "SEED=N" in

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # vm: --icount
+# takes: 220
 #
 # Groups below a device, and the policies: what each gets.
 cd "$(dirname "$0")" || exit
@@ -32,14 +33,14 @@ three() {
 	load uid:1000 --rw="$1" --numjobs=33
 	load uid:1001 --rw="$2" --numjobs=33
 	load uid:1002 --rw="$3" --numjobs=33
-	sleep 1
-	window 3 ios 1000 1001 1002
+	sleep 0.5
+	window 2 ios 1000 1001 1002
 	stop_loads
 	want_parts 5 571 286 143
 	want "I/Os of nobody's" "$(got a -1 1 4)" "0 0 "
 }
 t 600 "three users read"		three randread randread randread
-t 600 "three users write"		three randwrite randwrite randwrite
+full t 600 "three users write"		three randwrite randwrite randwrite
 t 600 "the third of three users writes"	three randread randread randwrite
 
 # two TYPE AS ID AS ID: 2:1 by whatever tells them apart
@@ -48,13 +49,13 @@ two() {
 	ioband a /dev/nullb0 d 4 0 "$1" weight 0 "$3:200" "$5:100"
 	load "$2" --rw=randread --numjobs=8
 	load "$4" --rw=randread --numjobs=8
-	sleep 1
-	window 3 ios "$3" "$5"
+	sleep 0.5
+	window 2 ios "$3" "$5"
 	stop_loads
 	want_parts 5 667 333
 }
 t 600 "uid"		two uid uid:1000 1000 uid:1001 1001
-t 600 "gid"		two gid gid:1000 1000 gid:1001 1001
+full t 600 "gid"		two gid gid:1000 1000 gid:1001 1001
 
 # by_process TYPE: the number is known once the process runs
 by_process() {
@@ -66,11 +67,11 @@ by_process() {
 	msg a attach "${LOADS[0]}:200"
 	msg a attach "${LOADS[1]}:100"
 	sleep 0.5
-	window 3 ios "${LOADS[0]}" "${LOADS[1]}"
+	window 2 ios "${LOADS[0]}" "${LOADS[1]}"
 	stop_loads
 	want_parts 5 667 333
 }
-t 600 "pid"		by_process pid
+full t 600 "pid"		by_process pid
 t 600 "pgrp"		by_process pgrp
 
 new_cgroups() {
@@ -92,8 +93,8 @@ cgroups() {
 	# /p/x has no group: its nearest ancestor's.
 	load cgroup:/p/x --rw=randread --numjobs=8
 	load cgroup:/q --rw=randread --numjobs=8
-	sleep 1
-	window 3 ios /p "$(stat -c %i /sys/fs/cgroup/q)"
+	sleep 0.5
+	window 2 ios /p "$(stat -c %i /sys/fs/cgroup/q)"
 	stop_loads
 	want_parts 5 667 333
 	old_cgroups /p/x /p /q
@@ -115,13 +116,13 @@ cgroup_tree() {
 	load cgroup:/p/x --rw=randread --numjobs=8
 	load cgroup:/p/y --rw=randread --numjobs=8
 	load cgroup:/q --rw=randread --numjobs=8
-	sleep 1
-	window 3 ios /p/x /p/y /q
+	sleep 0.5
+	window 2 ios /p/x /p/y /q
 	want_parts 5 375 125 500
 	# A detached group's children move up: 300, 100, 100.
 	msg a detach /p
 	sleep 0.2
-	window 3 ios /p/x /p/y /q
+	window 2 ios /p/x /p/y /q
 	want_parts 5 600 200 200
 	stop_loads
 	old_cgroups /p/x /p/y /p /q
@@ -136,12 +137,12 @@ two_devices() {
 	load uid:1001 --rw=randread --numjobs=8
 	load uid:1002 --rw=randread --numjobs=8
 	load nobody --rw=randread --numjobs=8 --filename=/dev/mapper/b
-	sleep 1
-	window 3 ios 1000 1001 1002 b/-1
+	sleep 0.5
+	window 2 ios 1000 1001 1002 b/-1
 	stop_loads
 	want_parts 5 400 300 200 100
 }
-t 600 "weights count among all groups of all devices of a domain"	two_devices
+full t 600 "weights count among all groups of all devices of a domain"	two_devices
 
 ratio() {
 	disk4
@@ -153,9 +154,9 @@ ratio() {
 	stop_loads
 	want_parts 5 "$3" "$4"
 }
-t 600 "1:1"	ratio 1 1 500 500
-t 600 "1:9"	ratio 1 9 100 900
-t 600 "1:99"	ratio 1 99 10 990
+full t 600 "1:1"	ratio 1 1 500 500
+full t 600 "1:9"	ratio 1 9 100 900
+full t 600 "1:99"	ratio 1 99 10 990
 
 sizes() {
 	# 20 MB/s in all, so that large I/O takes longer, and 1 ms at least for each.
@@ -168,7 +169,7 @@ sizes() {
 	stop_loads
 	want_parts 10 500 500
 }
-t 600 "weight-iosize: 4 KiB against 256 KiB, equal bytes"	sizes
+full t 600 "weight-iosize: 4 KiB against 256 KiB, equal bytes"	sizes
 
 # A disk of 4000 I/O/s, 4 KiB each: 16000 KB/s
 ranges() {
@@ -192,7 +193,7 @@ ranges() {
 	want_near "1002, 6000 to 6000" "$((GOT[2] / 4096))" 6000 2
 	stop_loads
 }
-t 600 "range-bw: minimum, maximum, the rest"	ranges
+full t 600 "range-bw: minimum, maximum, the rest"	ranges
 
 switch_policy() {
 	disk4
@@ -220,7 +221,7 @@ switch_policy() {
 	want_parts 10 500 500
 	stop_loads
 }
-t 600 "policy switched under load"	switch_policy
+full t 600 "policy switched under load"	switch_policy
 
 # Buffered writes belong to who dirtied the pages, whoever writes them back.
 writeback() {	# SUSPENDS FILE_SYSTEM OPTION...
@@ -248,7 +249,7 @@ writeback() {	# SUSPENDS FILE_SYSTEM OPTION...
 	old_cgroups /p /q
 }
 t 600 "writeback on ext4"	writeback 0 ext4 -qF
-t 600 "writeback on xfs"	writeback 0 xfs -qf
+full t 600 "writeback on xfs"	writeback 0 xfs -qf
 t 600 "writeback on ext4, suspended in its course"	writeback 5 ext4 -qF
 
 loop_device() {
@@ -284,7 +285,7 @@ thousand() {
 	stop_loads
 	want_parts 5 750 250
 }
-t 600 "a thousand groups"	thousand
+full t 600 "a thousand groups"	thousand
 
 # A detached group's held I/O is sent, and what comes later is the default's.
 come_and_go() {
@@ -304,7 +305,7 @@ come_and_go() {
 	stop_loads
 	want_parts 5 500 500
 }
-t 600 "attach and detach under load"	come_and_go
+full t 600 "attach and detach under load"	come_and_go
 
 reload_same() {
 	local before

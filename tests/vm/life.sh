@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # vm: --memory 768M
+# takes: 200
 #
 # Suspend, resume, reload, removal and loss of the disk, with I/O held: no I/O
 # is lost, nothing hangs, everything goes away.

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
+# takes: 150
 #
 # The manual page: its examples work and print what it says, and each of its
 # errors comes, with a line in the kernel's log.
@@ -134,7 +135,7 @@ example() {
 
 mapfile -t titles < <(sed -n 's/^S//p' "$TMP/examples")
 for title in "${titles[@]}"; do
-	t 120 "example: $title" example "$title"
+	full t 120 "example: $title" example "$title"
 done
 
 # has WORD...: the examples use each

@@ -14,6 +14,7 @@ cd "$(dirname "$0")" || exit
 # a second beside 16 of the second kind. It sends an I/O after the other.
 beside() {
 	local iops
+	# shellcheck disable=SC2119	# without a parameter of the disk's
 	disk4
 	ioband a /dev/nullb0 d 4 0 none weight 0
 	load nobody --rw="$6" --numjobs=16 --prioclass="$4" --prio="$5"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # vm: --icount
+# takes: 180
 #
 # How exact limits are, at the level of single I/Os: the rate, each window of a
 # second and the longest gap; changes, large I/O in pieces, trees, idle groups,
@@ -119,14 +120,14 @@ rates() {
 	msg a limit 1000 "$key=max"
 	stop_loads
 }
-t 3600 "bytes a second, reads of 4 KiB"		rates read 4k rbps 51200:20 20000000:1 1000000:20
-t 3600 "bytes a second, writes of 4 KiB"	rates write 4k wbps 409600:20 51200:20 20000000:1
-t 3600 "bytes a second, reads of 16 KiB"	rates read 16k rbps 2000000:20
-t 3600 "bytes a second, writes of 64 KiB"	rates write 64k wbps 51200:40 10485760:20
-t 3600 "bytes a second, reads of 256 KiB"	rates read 256k rbps 104857600:5 1048576:20
-t 3600 "bytes a second, writes of 1 MiB"	rates write 1m wbps 51200:110 104857600:5 1000000000:1
-t 3600 "bytes a second, reads of 1 MiB"		rates read 1m rbps 1000000000:1 10485760:20
-t 3600 "I/Os a second, reads"			rates read 4k riops 1:20 3000:1 100:20
+full t 3600 "bytes a second, reads of 4 KiB"		rates read 4k rbps 51200:20 20000000:1 1000000:20
+full t 3600 "bytes a second, writes of 4 KiB"	rates write 4k wbps 409600:20 51200:20 20000000:1
+full t 3600 "bytes a second, reads of 16 KiB"	rates read 16k rbps 2000000:20
+full t 3600 "bytes a second, writes of 64 KiB"	rates write 64k wbps 51200:40 10485760:20
+full t 3600 "bytes a second, reads of 256 KiB"	rates read 256k rbps 104857600:5 1048576:20
+full t 3600 "bytes a second, writes of 1 MiB"	rates write 1m wbps 51200:110 104857600:5 1000000000:1
+full t 3600 "bytes a second, reads of 1 MiB"		rates read 1m rbps 1000000000:1 10485760:20
+full t 3600 "I/Os a second, reads"			rates read 4k riops 1:20 3000:1 100:20
 t 3600 "I/Os a second, writes"			rates write 64k wiops 500:10 10:20 2000:1
 
 # A single reader: what it may send next is always less than a tick away.
@@ -158,7 +159,7 @@ unlimited() {	# KEY
 	stop_loads
 }
 t 600 "the largest limit slows nobody, bytes"	unlimited rbps
-t 600 "the largest limit slows nobody, I/Os"	unlimited riops
+full t 600 "the largest limit slows nobody, I/Os"	unlimited riops
 
 #--- Large I/O in pieces -------------------------------------------------------------------
 
@@ -178,10 +179,10 @@ pieces() {
 }
 # A millisecond for the 256 pieces.
 t 600 "pieces are counted, 1 MiB, reads"	pieces read 1m ios 512 riops=512
-t 600 "pieces are counted, 256 KiB, writes"	pieces write 256k ios 256 wiops=256
-t 600 "bytes are counted once"			pieces write 1m bytes 1048576 wbps=1048576
+full t 600 "pieces are counted, 256 KiB, writes"	pieces write 256k ios 256 wiops=256
+full t 600 "bytes are counted once"			pieces write 1m bytes 1048576 wbps=1048576
 t 600 "bytes are counted once, high wiops"	pieces write 1m bytes 1048576 wbps=1048576 wiops=1000000
-t 600 "pieces are counted, high wbps"		pieces write 1m ios 256 wiops=256 wbps=100000000000
+full t 600 "pieces are counted, high wbps"		pieces write 1m ios 256 wiops=256 wbps=100000000000
 
 two_at_once() {	# LIMIT...
 	local start first last
@@ -218,11 +219,11 @@ held() {
 	want_near "ms for $2" "$ms" "$7" 1
 }
 t 600 "lower while it waits, bytes"	held write 1M wbps 524288 262144 0.99 3000
-t 600 "higher while it waits, bytes"	held read 1M rbps 262144 524288 0.99 2500
-t 600 "lower while it waits, I/Os"	held write 1M wiops 128 64 0.99 3000
-t 600 "higher while it waits, I/Os"	held read 1M riops 64 128 0.99 2500
+full t 600 "higher while it waits, bytes"	held read 1M rbps 262144 524288 0.99 2500
+full t 600 "lower while it waits, I/Os"	held write 1M wiops 128 64 0.99 3000
+full t 600 "higher while it waits, I/Os"	held read 1M riops 64 128 0.99 2500
 # After 100 of the 512 s, 412 bytes are left.
-t 600 "the least limit there is"	held read 512 rbps 1 8 100 151500
+full t 600 "the least limit there is"	held read 512 rbps 1 8 100 151500
 
 # A hundred changes up and down while I/O waits: the average is the limits'.
 to_and_fro() {
@@ -287,11 +288,11 @@ below() {
 		kept "$a" $a
 	done
 }
-t 600 "the parent's limit is the tighter"	below weight \
+full t 600 "the parent's limit is the tighter"	below weight \
 	"1000:100:rbps=1000000 1001:100:rbps=2000000:parent=1000" 10 "1001 read 1" -- "1000000 bytes r 1"
-t 600 "the child's limit is the tighter"	below weight \
+full t 600 "the child's limit is the tighter"	below weight \
 	"1000:100:rbps=2000000 1001:100:rbps=1000000:parent=1000" 10 "1001 read 1" -- "1000000 bytes r 1"
-t 600 "I/Os above, bytes below"			below weight \
+full t 600 "I/Os above, bytes below"			below weight \
 	"1000:100:riops=100 1001:100:rbps=4096000:parent=1000" 10 "1001 randread 1" -- "100 ios r 1"
 t 600 "bytes above, I/Os below"			below weight \
 	"1000:100:rbps=409600 1001:100:riops=1000:parent=1000" 10 "1001 randread 1" -- "409600 bytes r 1"
@@ -301,7 +302,7 @@ SLACK=60 GAP_US=50000 t 600 "three children below a limit, one of them limited"	
 	"1000:100:wbps=1228800 1001:100:wbps=204800:parent=1000 1002:100:parent=1000 1003:300:parent=1000" 20 \
 	"1001 write 1" "1002 write 2" "1003 write 3" -- \
 	"204800 bytes w 1" "256000 bytes w 2" "768000 bytes w 3" "1228800 bytes w 1 2 3"
-t 600 "all four limits, four jobs"		below weight \
+full t 600 "all four limits, four jobs"		below weight \
 	"1000:100:rbps=1048576:wbps=1048576:riops=50:wiops=1000" 20 \
 	"1000 randread 0 --numjobs=2" "1000 write 1 --bs=64k --numjobs=2" -- "50 ios r 0" "1048576 bytes w 1"
 SLACK=60 GAP_US=50000 t 600 "maximums of ranges in parent and child"	below range-bw \
@@ -363,10 +364,10 @@ for kind in user cgroup; do
 	rw='write'
 	[[ $kind != cgroup ]] || rw='read'
 	if [[ $kind == cgroup ]]; then
-		t 600 "$kind: an ancestor's limit, from the bottom"	tree "$kind" "$rw" "204800 - - -" 3:204800
-		t 600 "$kind: an ancestor's limit, from the middle"	tree "$kind" "$rw" "204800 - - -" 2:204800
+		full t 600 "$kind: an ancestor's limit, from the bottom"	tree "$kind" "$rw" "204800 - - -" 3:204800
+		full t 600 "$kind: an ancestor's limit, from the middle"	tree "$kind" "$rw" "204800 - - -" 2:204800
 	fi
-	t 600 "$kind: limits below an unlimited one"	tree "$kind" "$rw" "- 102400 51200 51200" 1:0 2:51200 3:51200 4:51200
+	full t 600 "$kind: limits below an unlimited one"	tree "$kind" "$rw" "- 102400 51200 51200" 1:0 2:51200 3:51200 4:51200
 	t 600 "$kind: limits at each level"		tree "$kind" "$rw" "204800 102400 51200 51200" \
 		1:102400 2:51200 3:51200 4:51200
 done
@@ -425,10 +426,10 @@ idle() {
 	echo "idle, then $1: $got, wanted $want" >>"$TMP/figures"
 }
 t 600 "after a pause: the bucket is one largest I/O"	idle 120 rbps=1048576 100 1048576 16k
-t 600 "after a pause: 100 ms"				idle 3 wbps=104857600 100 10485760 256k
-t 600 "after a pause: 2 s"				idle 3 rbps=10485760 2000 20971520 64k
-t 600 "after a pause: 1 ms is no less than an I/O"	idle 3 wbps=20971520 1 1048576 64k
-t 600 "after a pause: I/Os"				idle 3 riops=500 1000 500 4k
+full t 600 "after a pause: 100 ms"				idle 3 wbps=104857600 100 10485760 256k
+full t 600 "after a pause: 2 s"				idle 3 rbps=10485760 2000 20971520 64k
+full t 600 "after a pause: 1 ms is no less than an I/O"	idle 3 wbps=20971520 1 1048576 64k
+full t 600 "after a pause: I/Os"				idle 3 riops=500 1000 500 4k
 
 #--- Whom a limit must not stop ----------------------------------------------------------------
 
