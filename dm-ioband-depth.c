@@ -22,8 +22,10 @@
  * tried again after twice the time, so that in the long run trials take a
  * small part of the time. A rate that changes by a quarter starts all over.
  *
- * Only I/O that asks the core is seen: while nothing is held for want of room
- * there is nothing to find.
+ * Only I/O that asks the core is seen, which is all while an eighth of it or
+ * more finds something held; else nobody gains by another depth. That the disk
+ * is idle now and then doesn't end a trial: where the processor is the limit it
+ * always is, and what counts is how much gets done.
  */
 #include <linux/kernel.h>
 #include <linux/math64.h>
