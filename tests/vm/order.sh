@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # vm: --icount
+# not brief
 #
 # The order of I/O inside one group: by I/O priority, reads and writes apart, and
 # nobody waits for ever. The disk does 4000 I/Os a second, four at a time.

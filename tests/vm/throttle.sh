@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # vm: --icount
+# not brief
 # takes: 180
 #
 # How exact limits are, at the level of single I/Os: the rate, each window of a
