@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # vm: --memory 768M
-# takes: 200
+# takes: 400
 #
 # Suspend, resume, reload, removal and loss of the disk, with I/O held: no I/O
 # is lost, nothing hangs, everything goes away.
@@ -125,7 +125,7 @@ t 600 "200 times suspend and resume under load" suspend_often
 
 reload_often() {
 	local i n same other linear
-	n=$(times 50)
+	n=$(times 30)
 	nb nullb0 64 memory_backed=1 "${CALM[@]}"
 	same=$(line /dev/nullb0 d 2 0 none weight 0 :100)
 	other=$(line /dev/nullb0 d 7 0 none weight 0 :300)
@@ -143,7 +143,7 @@ reload_often() {
 	verified
 	unload
 }
-t 600 "50 times reload under load: same, other settings, linear" reload_often
+t 600 "30 times reload under load: same, other settings, linear" reload_often
 
 loaded_not_live() {
 	local table status
@@ -302,7 +302,7 @@ t 600 "create and remove 200 times" create_often
 
 come_and_go() {
 	local i n table
-	n=$(times 100)
+	n=$(times 50)
 	nb nullb0 64 "${CALM[@]}"
 	ioband a /dev/nullb0 d 2 0
 	table=$(line /dev/nullb0 d)
@@ -313,7 +313,7 @@ come_and_go() {
 	want "users of the module" "$(use_count)" 1
 	unload
 }
-t 600 "a domain's devices come and go 100 times under load of another" come_and_go
+t 600 "a domain's devices come and go 50 times under load of another" come_and_go
 
 #--- Other devices below and above ------------------------------------------------------
 
