@@ -106,7 +106,9 @@ series() {
 			"io_max_worst_second_percent=${b[2]}" "ioband_ios=$n" "io_max_ios=${b[3]}"
 		check "$name: within 1 %" "o <= 1" "o=$off"
 		check "$name: as exact as io.max" "o <= m + 0.1" "o=$off" "m=${b[1]}"
-		check "$name: as exact as io.max in the worst second" "w <= m + 0.1" "w=$worst" "m=${b[2]}"
+		# If io.max is far off over all, its seconds tell nothing.
+		check "$name: as exact as io.max in the worst second" "w <= m + 0.1 || o > 10" \
+			"w=$worst" "m=${b[2]}" "o=${b[1]}"
 	done
 }
 
