@@ -7,7 +7,7 @@
 # make test		unit tests, then the VM tests on both kernels
 # make test-unit	the scheduling core in user space
 # make test-debug	the VM tests under a kernel that looks for bugs, built first
-# make lint		checkpatch, kernel-doc, sparse, W=1, shellcheck
+# make lint		checkpatch, kernel-doc, sparse, W=1, shellcheck, mandoc
 # make clean		remove what make has built; make distclean: build/ too
 
 ifneq ($(KERNELRELEASE),)

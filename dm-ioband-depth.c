@@ -97,16 +97,14 @@ static u64 rate_error(const struct ioband_rate *r)
  */
 static u32 gain(u32 small, u32 large, u32 e)
 {
-	u64 all = ONE, more;
+	u64 all = ONE;
 
-	while (large) {
+	while (small < large) {
 		u32 next = min(large, small * 2);
+		u64 more = div_u64((u64)(next - small) * ONE, small);
 
-		more = div_u64((u64)(next - small) * ONE, small);
 		all += div64_u64(all * more * e / 100,
 				 ONE + more * (100 - e) / 200);
-		if (next == large)
-			break;
 		small = next;
 	}
 	return all;

@@ -1568,6 +1568,7 @@ struct ioband_req *ioband_drain(struct ioband_share *g)
  *
  * Return: false if what comes or completes from now on may pass by without
  * asking: there is room, nothing waits for it, and the depth isn't looked for.
+ * The search for the depth then knows that it has missed some.
  */
 bool ioband_watches(struct ioband_sched *s, u32 in_flight)
 {

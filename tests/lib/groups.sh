@@ -6,6 +6,9 @@
 # The disk of most tests: 4 deep, 1 ms for each I/O whatever its size.
 disk4() { nb nullb0 256 irqmode=2 completion_nsec=1000000 hw_queue_depth=4 "$@"; }
 
+# One that is faster than any limit in the tests.
+fast_disk() { nb nullb0 1024 irqmode=2 completion_nsec=100000 hw_queue_depth=32 "$@"; }
+
 # load AS OPTION...: fio in the background until stop_loads; AS is uid:N, gid:N,
 # cgroup:PATH or nobody's. LOADS collects the processes.
 LOADS=()

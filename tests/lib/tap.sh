@@ -440,6 +440,9 @@ end_fio() {
 	return 1
 }
 
+# milliseconds, in the machine's own time
+now_ms() { echo $((${EPOCHREALTIME/./} / 1000)); }
+
 # dd without words. dd_read DEVICE SIZE COUNT [OPTION...], dd_write likewise
 dd_read() { dd if="$1" of=/dev/null bs="$2" count="$3" iflag=direct status=none "${@:4}"; }
 dd_write() { dd if=/dev/zero of="$1" bs="$2" count="$3" oflag=direct status=none "${@:4}"; }

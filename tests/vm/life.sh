@@ -38,8 +38,6 @@ wait_held() {
 	why "nothing of $1 is held"
 }
 
-ms() { echo $((${EPOCHREALTIME/./} / 1000)); }
-
 #--- Suspend --------------------------------------------------------------------------
 
 # 64 reads are held behind a disk that takes 100 ms for one at a time: sent one
@@ -50,9 +48,9 @@ suspend_held() {
 	ioband a /dev/nullb0 d 1 0
 	load /dev/mapper/a --iodepth=64
 	wait_held a
-	start=$(ms)
+	start=$(now_ms)
 	within 20 dmsetup suspend a || why "suspend failed or hangs"
-	took=$(($(ms) - start))
+	took=$(($(now_ms) - start))
 	want_true "$((took < 3000))" "suspend took $took ms"
 	want "in flight" "$(in_flight /dev/nullb0)" 0
 	dmsetup resume a
@@ -67,11 +65,11 @@ suspend_noflush() {
 	ioband a /dev/nullb0 d 1 0
 	start_fio count --filename=/dev/mapper/a --rw=randread --bs=4k --iodepth=32 --number_ios=64
 	wait_held a
-	start=$(ms)
+	start=$(now_ms)
 	before=$(disk_stat /dev/nullb0 reads)
 	within 20 dmsetup suspend --noflush --nolockfs a || why "suspend failed or hangs"
 	after=$(disk_stat /dev/nullb0 reads)
-	took=$(($(ms) - start))
+	took=$(($(now_ms) - start))
 	# Before it was in force the disk went on as ever; and device-mapper sends a few
 	# of what is pushed back at once, until it stops all.
 	want_true "$((after - before <= took / 200 + 8))" \

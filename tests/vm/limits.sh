@@ -5,14 +5,12 @@
 #
 # Limits in bytes and I/Os a second, of a group and of its ancestors: what they do.
 # throttle.sh looks at their exactness.
+# shellcheck disable=SC2119	# fast_disk without parameters of the disk's
 cd "$(dirname "$0")" || exit
 # shellcheck source=tests/lib/tap.sh
 . ../lib/tap.sh
 # shellcheck source=tests/lib/groups.sh
 . ../lib/groups.sh
-
-# A disk that is faster than any limit here.
-fast_disk() { nb nullb0 1024 irqmode=2 completion_nsec=100000 hw_queue_depth=32; }
 
 # one SECONDS WHAT WANTED RW SIZE LIMIT...: a single group under load
 one() {
@@ -49,13 +47,10 @@ tree() {
 		i=$((i + 1))
 	done
 }
-TREE="1003:100:parent=1002 1002:100:parent=1001"
-full t 600 "an ancestor's limit, reader at the bottom"	tree "1001:100:rbps=204800 $TREE" 1003:204800
+full t 600 "an ancestor's limit, reader at the bottom"	tree \
+	"1001:100:rbps=204800 1003:100:parent=1002 1002:100:parent=1001" 1003:204800
 t 600 "children 2:1 below 6 MiB/s get 4 and 2"		tree \
 	"1001:100:rbps=6291456 1002:200:parent=1001 1003:100:parent=1001" 1002:4194304 1003:2097152
-
-# since MARK: milliseconds, in the machine's own time
-now_ms() { local s; read -r s _ </proc/uptime; echo $((10#${s%.*}${s#*.} * 10)); }
 
 raise_frees() {	# RAISE_TO LEAST_MS MOST_MS
 	local start ms

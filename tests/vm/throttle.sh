@@ -72,9 +72,6 @@ GAP_US=1500 SLACK=2
 
 #--- Disks and loads -----------------------------------------------------------------
 
-# Faster than any limit here.
-fast_disk() { nb nullb0 1024 irqmode=2 completion_nsec=100000 hw_queue_depth=32 "$@"; }
-
 # deep AS PART OPTION...: more I/O than a limit lets through, at any time. Loads use parts
 # of 32 MiB of the disk, which tells them apart.
 deep() {
@@ -84,8 +81,6 @@ deep() {
 
 # one AS PART OPTION...: one I/O after the other
 one() { deep "$@" --ioengine=psync; }
-
-now_ms() { echo $((${EPOCHREALTIME/./} / 1000)); }
 
 # held_now: I/Os that the device holds, which the kernel doesn't count as in flight
 held_now() { msg a stats | sed -n 's/^domain=.* held=\([0-9]*\) .*/\1/p'; }
