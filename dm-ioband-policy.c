@@ -379,7 +379,8 @@ static bool thirsty_less(struct rb_node *a, const struct rb_node *b)
 /* Trees are left out: what a level's siblings hold stands for each other. */
 static void thirsty_update(struct ioband_share *g)
 {
-	bool thirsty = g->sched->find && !g->parent && !g->held && g->inside;
+	bool thirsty = g->sched->find && g->active && !g->parent && !g->held &&
+		       g->inside;
 
 	if (!RB_EMPTY_NODE(&g->thirsty)) {
 		rb_erase_cached(&g->thirsty, &g->sched->thirsty);
@@ -414,8 +415,6 @@ void ioband_share_deactivate(struct ioband_share *g)
 	if (!g->active)
 		return;
 	g->active = false;
-	g->sched->inside -= min(g->sched->inside, g->inside);
-	g->inside = 0;
 	thirsty_update(g);
 	level_of(g)->weights -= g->weight;
 	list_del_init(&g->all);
@@ -768,6 +767,9 @@ void ioband_share_set_parent(struct ioband_share *g,
 		if (dirs & BIT(dir))
 			share_leave(g->parent, dir);
 	ioband_share_deactivate(g);
+	/* A child's burst is also that of one who takes no part. */
+	if (g->sched->batch == g)
+		g->sched->batch = NULL;
 	g->parent = parent;
 	g->tag = level_of(g)->tag;
 	if (active)
@@ -1449,8 +1451,8 @@ void ioband_done(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 	if (r->sync && g->active)
 		note_completion(g, now_ns);
 	if (r->sent_ns) {
-		s->inside -= !!s->inside;
-		g->inside -= !!g->inside;
+		s->inside--;
+		g->inside--;
 		if (!g->inside && !RB_EMPTY_NODE(&g->thirsty))
 			thirsty_update(g);
 	}

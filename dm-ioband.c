@@ -360,7 +360,10 @@ static int ioband_map_contended(struct ioband_device *dev, struct bio *bio,
 		__ioband_fold(dom, g);
 
 	now_ns = ktime_get_ns();
-	if (urgent || dev->straight) {
+	if (dev->straight && !urgent && dm_noflush_suspending(dev->ti)) {
+		/* Pushed back, and device-mapper hasn't stopped all I/O yet. */
+		ret = DM_MAPIO_REQUEUE;
+	} else if (urgent || dev->straight) {
 		atomic_add(io->req.ios, &dom->in_flight);
 		io->in_flight = true;
 		__ioband_count(io);
@@ -449,7 +452,8 @@ static int ioband_end_io(struct dm_target *ti, struct bio *bio,
 	if (likely(io->in_flight)) {
 		/* A full barrier: pairs with smp_mb() in __ioband_contend(). */
 		atomic_sub_return(io->req.ios, &dom->in_flight);
-		if (unlikely(READ_ONCE(dom->contended))) {
+		/* What the core sent has to come back to it. */
+		if (unlikely(READ_ONCE(dom->contended) || io->req.sent_ns)) {
 			spin_lock_irqsave(&dom->lock, flags);
 			now_ns = ktime_get_ns();
 			ioband_done(&io->group->share, &io->req, now_ns);

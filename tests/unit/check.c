@@ -162,7 +162,7 @@ static const char *check_share(const struct ioband_share *g, u32 nr_g,
 static const char *check_sched(const struct ioband_sched *s,
 			       const struct ioband_share *const *groups, u32 nr)
 {
-	u32 i, held = 0, pauses = 0, minimums = 0, active = 0, n;
+	u32 i, held = 0, inside = 0, pauses = 0, minimums = 0, active = 0, n;
 	struct list_head *e;
 	struct rb_node *p;
 	u64 last;
@@ -170,12 +170,14 @@ static const char *check_sched(const struct ioband_sched *s,
 
 	for (i = 0; i < nr; i++) {
 		held += groups[i]->held;
+		inside += groups[i]->inside;
 		active += groups[i]->active;
 		for (dir = 0; dir < IOBAND_NR_DIRS; dir++)
 			pauses += paused(groups[i], dir);
 		minimums += !RB_EMPTY_NODE(&groups[i]->reserved);
 	}
 	must(s->held == held, "holds %u, says %u", held, s->held);
+	must(s->inside == inside, "%u inside, says %u", inside, s->inside);
 	for (n = 0, e = s->shares.next; e != &s->shares; e = e->next)
 		n++;
 	must(n == active, "%u groups, %u active", n, active);

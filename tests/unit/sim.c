@@ -24,44 +24,6 @@ struct sim_event {
 	struct sim_io *io;
 };
 
-/* --- random numbers: splitmix64 --- */
-
-void sim_rand_seed(struct sim_rand *r, u64 seed)
-{
-	r->state = seed;
-}
-
-u64 sim_rand_next(struct sim_rand *r)
-{
-	u64 z = r->state += 0x9e3779b97f4a7c15ULL;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-	return z ^ (z >> 31);
-}
-
-u64 sim_rand_range(struct sim_rand *r, u64 lo, u64 hi)
-{
-	return hi > lo ? lo + sim_rand_next(r) % (hi - lo + 1) : lo;
-}
-
-u64 sim_rand_log(struct sim_rand *r, u64 lo, u64 hi)
-{
-	u32 doublings = 0;
-
-	while (lo << (doublings + 1) <= hi)
-		doublings++;
-	lo <<= sim_rand_range(r, 0, doublings);
-	return sim_rand_range(r, lo, min(lo * 2 - 1, hi));
-}
-
-u64 sim_rand_jitter(struct sim_rand *r, u64 mean, u32 pct)
-{
-	u64 half = mean * pct / 100;
-
-	return half ? sim_rand_range(r, mean - half, mean + half) : mean;
-}
-
 /* --- events: a binary heap by time, then by order of creation --- */
 
 static bool event_before(const struct sim_event *a, const struct sim_event *b)
@@ -107,49 +69,31 @@ static struct sim_event next_event(struct sim *s)
 
 /* --- the disk --- */
 
-static void disk_start(struct sim *s, struct sim_io *io)
+static void to_disk(struct sim *s, struct sim_io *io, u64 delay_ns)
 {
-	const struct sim_disk *d = &s->cfg.disk;
-	u64 t = io->req.dir == IOBAND_WRITE && d->write_ns ? d->write_ns :
-							     d->read_ns;
-
-	if (d->bytes_per_sec)
-		t += (u64)io->req.sectors * SECTOR_BYTES * NSEC_PER_SEC /
-		     d->bytes_per_sec;
-	if (d->change_ns && s->now_ns >= d->change_ns)
-		t = t * d->change_pct / 100;
-	t = sim_rand_jitter(&s->rand, t, d->jitter_pct);
-	s->disk_busy++;
-	add_event(s, s->now_ns + max_t(u64, t, 1), EV_COMPLETE, 0, io);
+	io->disk.sectors = io->req.sectors;
+	io->disk.write = io->req.dir == IOBAND_WRITE;
+	s->in_flight += io->req.ios;
+	if (disk_submit(&s->disk, &io->disk, s->now_ns + delay_ns))
+		add_event(s, io->disk.done_ns, EV_COMPLETE, 0, io);
 }
 
-static void disk_submit(struct sim *s, struct sim_io *io)
+static void from_disk(struct sim *s, const struct sim_io *io)
 {
-	s->in_flight++;
-	io->next = NULL;
-	if (s->disk_busy < s->cfg.disk.servers) {
-		disk_start(s, io);
-		return;
-	}
-	*s->disk_tail = io;
-	s->disk_tail = &io->next;
+	struct disk_io *next = disk_complete(&s->disk, s->now_ns);
+
+	s->in_flight -= io->req.ios;
+	if (next)
+		add_event(s, next->done_ns, EV_COMPLETE, 0,
+			  container_of(next, struct sim_io, disk));
 }
 
-static void disk_complete(struct sim *s)
-{
-	struct sim_io *io = s->disk_head;
-
-	s->in_flight--;
-	s->disk_busy--;
-	if (!io)
-		return;
-	s->disk_head = io->next;
-	if (!s->disk_head)
-		s->disk_tail = &s->disk_head;
-	disk_start(s, io);
-}
-
-/* --- the driver --- */
+/*
+ * --- the driver ---
+ *
+ * Step by step what dm-ioband.c does, by the names there: what goes without
+ * asking, what the core is told of and when.
+ */
 
 #define WATCH(s, fn, ...) do {					\
 	if ((s)->cfg.watch && (s)->cfg.watch->fn)		\
@@ -163,67 +107,106 @@ static void count_lost(struct sim *s)
 	s->idle_slots = 0;
 }
 
-/* Nobody is kept waiting for want of room any more. */
-static void settle(struct sim *s)
+static bool has_room(const struct sim *s, u32 ios)
 {
-	if (!ioband_wants_room(&s->sched) && s->in_flight < s->cfg.depth)
-		s->contended = false;
+	return s->in_flight < s->depth &&
+	       (s->in_flight + ios <= s->limit || !s->in_flight);
 }
 
-static void dispatch(struct sim *s)
+static struct ioband_req *peek(struct sim *s, u64 *until_ns)
+{
+	struct ioband_req *r;
+
+	count_lost(s);
+	r = ioband_peek(&s->sched, s->in_flight, s->now_ns, until_ns);
+	if (!r && ioband_wants_room(&s->sched) &&
+	    s->in_flight < s->sched.depth)
+		s->idle_slots = s->sched.depth - s->in_flight;
+	return r;
+}
+
+/* Send the next I/O, if any may go. */
+static bool send_next(struct sim *s)
+{
+	u64 until_ns, tag;
+	struct ioband_req *r = peek(s, &until_ns);
+	struct sim_group *g;
+	struct sim_io *io;
+
+	if (!r || !has_room(s, r->ios))
+		return false;
+	io = container_of(r, struct sim_io, req);
+	g = &s->groups[io->group];
+	tag = g->share.tag;
+	WATCH(s, before_take, io);
+	ioband_take(&g->share, r, s->now_ns);
+	g->taken += io->tokens;
+	g->wait_ns = max(g->wait_ns, s->now_ns - r->held_ns);
+	to_disk(s, io, s->cfg.send_ns);
+	WATCH(s, take, io, tag);
+	return true;
+}
+
+static void contend(struct sim *s)
+{
+	if (s->contended)
+		return;
+	s->contended = true;
+	s->period++;
+}
+
+static void work(struct sim *s);
+
+static void kick(struct sim *s)
+{
+	if (s->worker)
+		return;
+	s->worker = true;
+	if (s->cfg.dispatch_ns)
+		add_event(s, s->now_ns + s->cfg.dispatch_ns, EV_WORKER, 0,
+			  NULL);
+	else
+		work(s);
+}
+
+static void wake(struct sim *s)
 {
 	struct ioband_req *r;
 	u64 until_ns;
 
-	count_lost(s);
-	while ((r = ioband_peek(&s->sched, s->in_flight, s->now_ns,
-				&until_ns))) {
-		struct sim_io *io = container_of(r, struct sim_io, req);
-		struct sim_group *g = &s->groups[io->group];
-		u64 tag = g->share.tag;
-
-		WATCH(s, before_take, io);
-		ioband_take(&g->share, r, s->now_ns);
-		g->taken += io->tokens;
-		g->wait_ns = max(g->wait_ns, s->now_ns - r->held_ns);
-		disk_submit(s, io);
-		WATCH(s, take, io, tag);
+	if (s->worker)
+		return;
+	if (s->sched.held)
+		contend(s);
+	r = peek(s, &until_ns);
+	if (r && has_room(s, r->ios)) {
+		kick(s);
+		return;
 	}
-	if (ioband_wants_room(&s->sched) && s->in_flight < s->cfg.depth)
-		s->idle_slots = s->cfg.depth - s->in_flight;
-	settle(s);
-	/* Timers that were overtaken by a later setting fire for nothing. */
-	s->timer_ns = until_ns;
-	if (until_ns)
+	if (!r && until_ns) {
+		/* Timers that were overtaken by a later one fire for nothing. */
+		s->timer_ns = until_ns;
 		add_event(s, max(until_ns, s->now_ns), EV_TIMER, 0, NULL);
-	WATCH(s, settled, until_ns);
+	}
+	if (!ioband_watches(&s->sched, s->in_flight))
+		s->contended = false;
+	WATCH(s, settled, r, until_ns);
 }
 
-static void kick_worker(struct sim *s)
+static void work(struct sim *s)
 {
-	if (!s->cfg.dispatch_ns) {
-		dispatch(s);
-	} else if (!s->worker) {
-		s->worker = true;
-		add_event(s, s->now_ns + s->cfg.dispatch_ns, EV_WORKER, 0,
-			  NULL);
-	}
+	while (send_next(s))
+		;
+	s->worker = false;
+	wake(s);
 }
 
 static void go_straight(struct sim *s, struct sim_io *io)
 {
 	io->req.sent_ns = 0;
 	s->groups[io->group].passed += io->tokens;
-	disk_submit(s, io);
+	to_disk(s, io, 0);
 	WATCH(s, straight, io);
-}
-
-static bool goes_straight(const struct sim *s, const struct sim_group *g)
-{
-	if (s->cfg.no_control || !g->share.active)
-		return true;
-	return s->in_flight < s->cfg.depth && !ioband_wants_room(&s->sched) &&
-	       !ioband_share_limited(&g->share);
 }
 
 /* Charge for what went straight until the others began to wait. */
@@ -236,8 +219,31 @@ static void fold(struct sim *s, u32 group)
 		return;
 	g->folded = s->period;
 	g->straight = 0;
+	if (!tokens)
+		return;
 	ioband_charge(&g->share, tokens);
 	WATCH(s, fold, group, tokens, tag);
+}
+
+static void map_contended(struct sim *s, struct sim_io *io)
+{
+	struct sim_group *g = &s->groups[io->group];
+
+	fold(s, io->group);
+	if (io->urgent || !g->share.active) {
+		go_straight(s, io);
+		if (g->share.active) {
+			ioband_charge_debt(&g->share, &io->req, s->now_ns);
+			WATCH(s, debt, io);
+		}
+	} else {
+		WATCH(s, before_hold, io);
+		ioband_hold(&g->share, &io->req, s->now_ns);
+		WATCH(s, hold, io);
+		send_next(s);
+	}
+	if (s->sched.held)
+		wake(s);
 }
 
 static void submit(struct sim *s, struct sim_io *io)
@@ -246,30 +252,15 @@ static void submit(struct sim *s, struct sim_io *io)
 
 	g->submitted += io->tokens;
 	s->outstanding++;
-	if (io->urgent && !s->cfg.no_control && g->share.active) {
+	if (s->cfg.no_control) {
 		go_straight(s, io);
-		ioband_charge_debt(&g->share, &io->req, s->now_ns);
-		WATCH(s, debt, io);
-		dispatch(s);
-		return;
-	}
-	if (goes_straight(s, g)) {
-		if (g->share.active)
-			g->straight += io->tokens;
+	} else if (s->contended || ioband_share_limited(&g->share) ||
+		   (!io->urgent && !has_room(s, io->req.ios))) {
+		map_contended(s, io);
+	} else {
+		g->straight += io->tokens;
 		go_straight(s, io);
-		return;
 	}
-	/* A limit alone isn't a reason for the others to queue up. */
-	if (!s->contended &&
-	    (s->in_flight >= s->cfg.depth || ioband_wants_room(&s->sched))) {
-		s->contended = true;
-		s->period++;
-	}
-	fold(s, io->group);
-	WATCH(s, before_hold, io);
-	ioband_hold(&g->share, &io->req, s->now_ns);
-	WATCH(s, hold, io);
-	dispatch(s);
 }
 
 /* --- the loads --- */
@@ -347,7 +338,7 @@ static void complete(struct sim *s, struct sim_io *io)
 	struct sim_group *g = &s->groups[io->group];
 	const struct sim_load *l = &s->cfg.loads[io->load];
 
-	disk_complete(s);
+	from_disk(s, io);
 	s->outstanding--;
 	s->load_out[io->load]--;
 	g->done += io->tokens;
@@ -358,11 +349,11 @@ static void complete(struct sim *s, struct sim_io *io)
 		s->max_service_ns = max(s->max_service_ns,
 					s->now_ns - io->req.sent_ns);
 	}
-	if (!s->cfg.no_control) {
+	if (s->contended || io->req.sent_ns) {
 		ioband_done(&g->share, &io->req, s->now_ns);
 		WATCH(s, done, io);
-		settle(s);
-		kick_worker(s);
+		s->depth = s->sched.depth;
+		wake(s);
 	}
 	if (l->kind != SIM_OPEN)
 		schedule_submit(s, io->load, think(s, l));
@@ -405,6 +396,16 @@ static void suspend(struct sim *s, u32 group)
 	ioband_share_deactivate(g);
 }
 
+static void set_depth(struct sim *s)
+{
+	s->limit = max(s->cfg.limit ?: SIM_LIMIT_DEFAULT, s->cfg.depth);
+	if (s->cfg.depth)
+		ioband_sched_set_depth(&s->sched, s->cfg.depth);
+	else
+		ioband_sched_find_depth(&s->sched, s->limit);
+	s->depth = s->sched.depth;
+}
+
 static void set_policy(struct sim *s, const struct ioband_policy *p)
 {
 	u32 i;
@@ -444,7 +445,11 @@ static void change(struct sim *s, const struct sim_change *c)
 		break;
 	case SIM_DEPTH:
 		s->cfg.depth = c->number;
-		ioband_sched_set_depth(&s->sched, c->number);
+		set_depth(s);
+		break;
+	case SIM_LIMIT:
+		s->cfg.limit = c->number;
+		set_depth(s);
 		break;
 	case SIM_BURST:
 		s->sched.token_base = c->number;
@@ -457,7 +462,7 @@ static void change(struct sim *s, const struct sim_change *c)
 		break;
 	}
 	WATCH(s, change, c);
-	dispatch(s);
+	wake(s);
 }
 
 static void handle(struct sim *s, const struct sim_event *e)
@@ -475,13 +480,12 @@ static void handle(struct sim *s, const struct sim_event *e)
 		complete(s, e->io);
 		break;
 	case EV_WORKER:
-		s->worker = false;
-		dispatch(s);
+		work(s);
 		break;
 	case EV_TIMER:
 		if (s->timer_ns && s->now_ns >= s->timer_ns) {
 			s->timer_ns = 0;
-			kick_worker(s);
+			kick(s);
 		}
 		break;
 	case EV_CHANGE:
@@ -501,12 +505,12 @@ struct sim *sim_new(const struct sim_config *cfg)
 	assert(cfg->nr_groups <= SIM_MAX_GROUPS);
 	assert(cfg->nr_loads <= SIM_MAX_LOADS);
 	s->cfg = *cfg;
-	s->disk_tail = &s->disk_head;
 	/* A time of 0 means "not yet" to the core; no clock shows it. */
 	s->now_ns = cfg->start_ns ?: NSEC_PER_MSEC;
 	sim_rand_seed(&s->rand, cfg->seed);
-	ioband_sched_init(&s->sched, cfg->policy ?: ioband_policy_next(NULL),
-			  cfg->depth);
+	ioband_sched_init(&s->sched, cfg->policy ?: ioband_policy_next(NULL), 1);
+	set_depth(s);
+	disk_init(&s->disk, &cfg->disk, &s->rand);
 	s->sched.token_base = cfg->token_base;
 	s->sched.carryover = cfg->carryover;
 	s->sched.root.tag = cfg->first_tag;
@@ -591,15 +595,15 @@ void sim_reset_counts(struct sim *s)
 void sim_free(struct sim *s)
 {
 	struct ioband_req *r;
-	struct sim_io *io;
+	struct disk_io *io, *next;
 	u32 i;
 
 	for (i = 0; i < s->cfg.nr_groups; i++)
 		while ((r = ioband_drain(&s->groups[i].share)))
 			free(container_of(r, struct sim_io, req));
-	while ((io = s->disk_head)) {
-		s->disk_head = io->next;
-		free(io);
+	for (io = s->disk.head; io; io = next) {
+		next = io->next;
+		free(container_of(io, struct sim_io, disk));
 	}
 	for (i = 0; i < s->nr_events; i++)
 		free(s->events[i].io);

@@ -13,48 +13,16 @@
 #include <linux/limits.h>
 #include <linux/time64.h>
 
+#include "disk.h"
 #include "dm-ioband-policy.h"
 
 #define SIM_MAX_GROUPS	16
 #define SIM_MAX_LOADS	32
 #define SIM_MAX_CHANGES	32
-#define SECTOR_BYTES	512
 /* Bytes of the largest I/O that limits reckon with. */
 #define SIM_LARGEST	(1U << 20)
-
-/* A small generator of its own, so that a seed means the same everywhere. */
-struct sim_rand {
-	u64 state;
-};
-
-void sim_rand_seed(struct sim_rand *r, u64 seed);
-u64 sim_rand_next(struct sim_rand *r);
-/* Uniform in [@lo, @hi]. */
-u64 sim_rand_range(struct sim_rand *r, u64 lo, u64 hi);
-/* As likely between 1 and 2 as between 16384 and 32768. */
-u64 sim_rand_log(struct sim_rand *r, u64 lo, u64 hi);
-/* @mean plus or minus up to @pct percent. */
-u64 sim_rand_jitter(struct sim_rand *r, u64 mean, u32 pct);
-
-/**
- * struct sim_disk - a disk of so many servers with one queue
- * @servers: I/Os that it works on at once
- * @read_ns: time of a read, apart from its size
- * @write_ns: time of a write, 0 for the same
- * @bytes_per_sec: a server's rate, 0 if size doesn't matter
- * @jitter_pct: times vary by this much to both sides
- * @change_ns: when the speed changes, 0 for never
- * @change_pct: times from then on, in percent
- */
-struct sim_disk {
-	u32 servers;
-	u64 read_ns;
-	u64 write_ns;
-	u64 bytes_per_sec;
-	u32 jitter_pct;
-	u64 change_ns;
-	u32 change_pct;
-};
+/* Most I/Os in flight unless the configuration says otherwise. */
+#define SIM_LIMIT_DEFAULT 1024U
 
 /**
  * enum sim_kind - how a load makes I/O
@@ -116,7 +84,8 @@ enum sim_change_kind {
 	SIM_PARENT,
 	SIM_RANGE,
 	SIM_POLICY,
-	SIM_DEPTH,
+	SIM_DEPTH,	/* 0 for one that is found */
+	SIM_LIMIT,	/* most I/Os in flight */
 	SIM_BURST,	/* token_base */
 	SIM_SUSPEND,	/* what the group holds goes straight, and what comes */
 	SIM_RESUME,
@@ -127,7 +96,7 @@ enum sim_change_kind {
  * @at_ns: when
  * @kind: what; the fields below as far as it needs them
  * @group: to whom
- * @number: weight, depth, token_base, or parent as in struct sim_config
+ * @number: weight, depth, limit, token_base, or parent as in struct sim_config
  * @rates: limits
  * @burst_ns: size of their buckets
  * @min_bps: of a range
@@ -149,7 +118,7 @@ struct sim;
 
 struct sim_io {
 	struct ioband_req req;
-	struct sim_io *next;
+	struct disk_io disk;
 	u32 load;
 	u32 group;
 	u32 tokens;
@@ -172,7 +141,8 @@ struct sim_io {
  * @before_change: before a change
  * @change: after it
  * @reweigh: after ioband_share_set_claim()
- * @settled: after each loop of peek and take; @until_ns as peek set it
+ * @settled: when all is sent that may go; @next and @until_ns as peek said:
+ *	@next, if there is one, is above the most that may be in flight
  * @step: after each event
  */
 struct sim_watch {
@@ -187,7 +157,8 @@ struct sim_watch {
 	void (*before_change)(struct sim *s, const struct sim_change *c);
 	void (*change)(struct sim *s, const struct sim_change *c);
 	void (*reweigh)(struct sim *s, u32 group, u32 old_weight);
-	void (*settled)(struct sim *s, u64 until_ns);
+	void (*settled)(struct sim *s, const struct ioband_req *next,
+			u64 until_ns);
 	void (*step)(struct sim *s);
 };
 
@@ -195,10 +166,12 @@ struct sim_watch {
  * struct sim_config - all that a run depends on
  * @policy: NULL for the first
  * @no_control: everything goes straight to the disk
- * @depth: I/Os in flight at which holding starts
+ * @depth: I/Os in flight at which holding starts, 0 to have it found
+ * @limit: most I/Os in flight, 0 for SIM_LIMIT_DEFAULT
  * @token_base: see struct ioband_sched
  * @carryover: see struct ioband_sched
  * @dispatch_ns: from a completion or the timer to the worker's run
+ * @send_ns: from when a held I/O is taken until the disk has it
  * @first_tag: the clock begins here
  * @start_ns: time begins here, 0 for a millisecond
  * @parents: 1 + index of the group that each is below, 0 for the top
@@ -212,9 +185,11 @@ struct sim_config {
 	const struct ioband_policy *policy;
 	bool no_control;
 	u32 depth;
+	u32 limit;
 	u32 token_base;
 	u32 carryover;
 	u64 dispatch_ns;
+	u64 send_ns;
 	u64 first_tag;
 	struct sim_disk disk;
 	u32 nr_groups;
@@ -261,10 +236,12 @@ struct sim_group {
 
 /**
  * struct sim - a run
- * @in_flight: I/Os at the disk, as the driver counts
+ * @depth: in force, as the driver knows it
+ * @limit: most I/Os in flight
+ * @in_flight: requests of I/Os at the disk, as the driver counts
  * @outstanding: I/Os in all
  * @period: contended periods so far
- * @contended: the present one hasn't ended
+ * @contended: the present one hasn't ended: the core is told of all I/O
  * @busy_ns: time in the disk of I/O that had been held
  * @lost_ns: slots kept free by the core, times how long
  * @idle_slots: slots kept free at present
@@ -276,6 +253,8 @@ struct sim {
 	struct ioband_sched sched;
 	struct sim_group groups[SIM_MAX_GROUPS];
 	u64 now_ns;
+	u32 depth;
+	u32 limit;
 	u32 in_flight;
 	u32 outstanding;
 	u64 period;
@@ -291,9 +270,7 @@ struct sim {
 	u32 nr_events;
 	u32 max_events;
 	u64 event_seq;
-	struct sim_io *disk_head;
-	struct sim_io **disk_tail;
-	u32 disk_busy;
+	struct disk disk;
 	bool worker;
 	u64 timer_ns;
 	u32 load_out[SIM_MAX_LOADS];

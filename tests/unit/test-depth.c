@@ -1,307 +1,77 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Finding the depth of a disk: readers that wait for their I/O, two groups of
- * weights 200 and 100, on disks of so many servers. Each run is compared with
- * the same readers without control.
- *
- * The simulation is a small one of its own: it knows nothing that a completion
- * doesn't tell, and lets pass what the kernel lets pass without asking.
+ * weights 200 and 100, on disks of all kinds. Each run is compared with the same
+ * readers without control.
  */
 #include "harness.h"
 
 #include <linux/kernel.h>
-#include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/time64.h>
 
-#include "dm-ioband-policy.h"
+#include "sim.h"
 
-#define MAX_READERS	512
 #define THINK_NS	20000
 #define WORKER_NS	3000
-#define IO_LIMIT	1024
 #define NR_RUNS		3
-/* A disk of 7200 turns a minute. */
-#define TURN_NS		8333333ULL
-#define SEEK_LEAST_NS	1000000ULL
-#define SEEK_MORE_NS	8000000ULL
-#define TRANSFER_NS	50000ULL
-#define NCQ		32
-#define MAX_CHANNELS	64
-#define STALL_NS	3000000ULL
+#define SEC		((u64)NSEC_PER_SEC)
 
-enum state { THINKS, HELD, QUEUED, SERVED };
-
-struct reader {
-	struct ioband_req req;	/* first */
-	u32 group;
-	enum state state;
-	u64 next_ns;		/* when it thinks or is served */
-	u32 track;		/* of a disk that rotates: 0 to 999,999 */
-	u32 angle_ns;
+/* A disk and two groups of readers, for so long. */
+struct setup {
+	struct sim_disk disk;
+	u32 readers[2];
+	u64 run_ns;
 };
 
-enum kind {
-	SERVERS,	/* so many I/Os at a time */
-	ROTATES,	/* one at a time, out of NCQ of them that which is nearest */
-	CHANNELS,	/* each I/O has to go through one of them, by its address */
-};
-
-/* How a disk behaves; from change_ns on it takes change_pct of the time. */
-struct disk {
-	u32 servers;
-	u64 service_ns;
-	u32 jitter_pct;
-	u64 change_ns;
-	u32 change_pct;
-	enum kind kind;
-	u32 stall_every;	/* I/Os, then a channel takes STALL_NS longer */
-};
-
-static struct world {
-	struct disk disk;
-	struct reader readers[MAX_READERS];
-	u32 nr_readers;
-	u32 queue[MAX_READERS];
-	u64 head, tail;
-	u32 track;
-	u64 free_ns[MAX_CHANNELS];
-	u64 written;
-	u32 busy, in_flight;
-	struct ioband_sched sched;
-	struct ioband_share shares[2];
-	u64 passed[2];		/* I/Os that the core wasn't told of */
-	bool control, contended;
-	u64 done[2];
-	u64 now, start, until;
-	u64 seed;
-} w;
-
-static u64 rand_up_to(u64 most)
+/* What is counted begins after the first third. */
+static struct sim *run(const struct setup *setup, u32 depth, u32 seed,
+		       bool control)
 {
-	w.seed ^= w.seed << 13;
-	w.seed ^= w.seed >> 7;
-	w.seed ^= w.seed << 17;
-	return w.seed % (most + 1);
-}
-
-static u64 jitter(u64 mean, u32 pct)
-{
-	u64 range = mean * pct / 100;
-
-	return mean - range + rand_up_to(2 * range);
-}
-
-/* How long it takes until the head and the surface are there. */
-static u64 position_ns(const struct reader *r)
-{
-	u32 way = r->track > w.track ? r->track - w.track :
-				       w.track - r->track;
-	u64 seek = way ? SEEK_LEAST_NS + SEEK_MORE_NS * int_sqrt(way) / 1000 : 0;
-	u64 angle = (w.now + seek) % TURN_NS;
-
-	return seek + (r->angle_ns + TURN_NS - angle) % TURN_NS;
-}
-
-static void serve(struct reader *r, u64 delay_ns)
-{
-	u64 ns = jitter(w.disk.service_ns, w.disk.jitter_pct);
-
-	if (w.disk.kind == ROTATES) {
-		ns = position_ns(r) + TRANSFER_NS;
-		w.track = r->track;
-	}
-
-	if (w.disk.change_ns && w.now - w.start >= w.disk.change_ns)
-		ns = ns * w.disk.change_pct / 100;
-	r->state = SERVED;
-	r->next_ns = w.now + delay_ns + ns;
-	w.busy++;
-}
-
-/* The next one out of the disk's queue. */
-static struct reader *from_queue(void)
-{
-	u64 best_ns = UINT64_MAX, best = w.head, i;
-	u32 taken;
-
-	for (i = w.head; w.disk.kind == ROTATES && i < w.tail &&
-	     i < w.head + NCQ; i++) {
-		u64 ns = position_ns(&w.readers[w.queue[i % MAX_READERS]]);
-
-		if (ns < best_ns) {
-			best_ns = ns;
-			best = i;
-		}
-	}
-	taken = w.queue[best % MAX_READERS];
-	for (i = best; i > w.head; i--)
-		w.queue[i % MAX_READERS] = w.queue[(i - 1) % MAX_READERS];
-	w.head++;
-	return &w.readers[taken];
-}
-
-static void through_channel(struct reader *r, u64 delay_ns)
-{
-	u64 *free_ns = &w.free_ns[rand_up_to(w.disk.servers - 1)];
-
-	*free_ns = max(*free_ns, w.now + delay_ns) +
-		   jitter(w.disk.service_ns, w.disk.jitter_pct);
-	if (w.disk.stall_every && ++w.written % w.disk.stall_every == 0)
-		*free_ns += STALL_NS;
-	r->state = SERVED;
-	r->next_ns = *free_ns;
-	w.busy++;
-}
-
-static void to_disk(struct reader *r, u64 delay_ns)
-{
-	w.in_flight++;
-	r->track = rand_up_to(999999);
-	r->angle_ns = rand_up_to(TURN_NS - 1);
-	if (w.disk.kind == CHANNELS)
-		through_channel(r, delay_ns);
-	else if (w.busy < w.disk.servers)
-		serve(r, delay_ns);
-	else
-		r->state = QUEUED;
-	if (r->state == QUEUED)
-		w.queue[w.tail++ % MAX_READERS] = r - w.readers;
-}
-
-static void dispatch(void)
-{
-	struct ioband_req *req;
-
-	while ((req = ioband_peek(&w.sched, w.in_flight, w.now, &w.until))) {
-		struct reader *r = (struct reader *)req;
-
-		ioband_take(&w.shares[r->group], req, w.now);
-		to_disk(r, WORKER_NS);
-	}
-	if (!ioband_watches(&w.sched, w.in_flight))
-		w.contended = false;
-}
-
-static void arrive(struct reader *r)
-{
-	u32 g;
-
-	r->req = (struct ioband_req){
-		.sectors = 8, .ios = 1, .prio = IOBAND_PRIO_BE, .sync = true,
+	struct sim_config c = {
+		.seed		= seed,
+		.no_control	= !control,
+		.depth		= depth,
+		.carryover	= IOBAND_CARRYOVER_DEFAULT,
+		.send_ns	= WORKER_NS,
+		.disk		= setup->disk,
+		.nr_groups	= 2,
+		.weights	= { 200, 100 },
+		.nr_loads	= 2,
 	};
-	if (!w.control) {
-		to_disk(r, 0);
-		return;
-	}
-	if (!w.contended && w.in_flight < w.sched.depth) {
-		w.passed[r->group]++;
-		to_disk(r, 0);
-		return;
-	}
-	for (g = 0; !w.contended && g < 2; g++) {
-		if (w.passed[g])
-			ioband_charge(&w.shares[g], w.passed[g]);
-		w.passed[g] = 0;
-	}
-	w.contended = true;
-	r->state = HELD;
-	ioband_hold(&w.shares[r->group], &r->req, w.now);
-	dispatch();
-}
-
-static void complete(struct reader *r)
-{
-	w.busy--;
-	w.in_flight--;
-	w.done[r->group]++;
-	if (w.head != w.tail)
-		serve(from_queue(), 0);
-	r->state = THINKS;
-	r->next_ns = w.now + jitter(THINK_NS, 50);
-	if (w.control) {
-		if (w.contended)
-			ioband_done(&w.shares[r->group], &r->req, w.now);
-		dispatch();
-	}
-}
-
-/* Run for so long; what is counted begins after the first third. */
-static void run(const struct disk *disk, const u32 *readers, u32 depth,
-		u64 run_ns, u32 seed, bool control)
-{
-	static const u32 weights[2] = { 200, 100 };
-	bool counts = false;
+	struct sim *s;
 	u32 i;
 
-	memset(&w, 0, sizeof(w));
-	w.seed = 88172645463325252ULL + seed * 7777777777ULL;
-	w.disk = *disk;
-	w.control = control;
-	w.now = NSEC_PER_SEC;
-	w.start = w.now;
-	ioband_sched_init(&w.sched, ioband_policy_find("weight"), 1);
-	if (depth)
-		ioband_sched_set_depth(&w.sched, depth);
-	else
-		ioband_sched_find_depth(&w.sched, IO_LIMIT);
 	for (i = 0; i < 2; i++) {
-		struct ioband_claim claim = { .weight = weights[i] };
-
-		ioband_share_init(&w.shares[i], &w.sched, 1 << 20, 1);
-		ioband_share_set_claim(&w.shares[i], &claim, w.now);
-		ioband_share_activate(&w.shares[i]);
+		c.loads[i].group = i;
+		c.loads[i].kind = SIM_READERS;
+		c.loads[i].n = setup->readers[i];
+		c.loads[i].think_ns = THINK_NS;
+		c.loads[i].think_jitter_pct = 50;
+		c.loads[i].prio = IOBAND_PRIO_BE;
+		/* Only writes make a disk stall. */
+		c.loads[i].write_pct = setup->disk.stall_every ? 100 : 0;
 	}
-	w.nr_readers = readers[0] + readers[1];
-	assert_true(w.nr_readers <= MAX_READERS);
-	for (i = 0; i < w.nr_readers; i++) {
-		w.readers[i].group = i >= readers[0];
-		w.readers[i].next_ns = w.now + i * 1000;
-	}
-
-	while (w.now < w.start + run_ns) {
-		struct reader *next = NULL;
-
-		for (i = 0; i < w.nr_readers; i++) {
-			struct reader *r = &w.readers[i];
-
-			if ((r->state == THINKS || r->state == SERVED) &&
-			    (!next || r->next_ns < next->next_ns))
-				next = r;
-		}
-		if (w.until && (!next || w.until < next->next_ns)) {
-			w.now = max(w.now, w.until);
-			w.until = 0;
-			dispatch();
-			continue;
-		}
-		/* A held I/O that nothing would ever send is a stall. */
-		assert_non_null(next);
-		w.now = next->next_ns;
-		if (!counts && w.now >= w.start + run_ns / 3) {
-			counts = true;
-			w.done[0] = 0;
-			w.done[1] = 0;
-		}
-		if (next->state == THINKS)
-			arrive(next);
-		else
-			complete(next);
-	}
+	s = sim_new(&c);
+	sim_run(s, setup->run_ns / 3);
+	sim_reset_counts(s);
+	sim_run(s, setup->run_ns);
+	return s;
 }
 
 #define EVEN(n, ns, pct) {						\
-	.servers = n, .service_ns = ns, .jitter_pct = pct }
+	.servers = n, .read_ns = ns, .jitter_pct = pct }
 #define CHANGES(n, ns, pct, to_pct) {					\
-	.servers = n, .service_ns = ns, .jitter_pct = pct,		\
-	.change_ns = 3000000000ULL, .change_pct = to_pct }
+	.servers = n, .read_ns = ns, .jitter_pct = pct,			\
+	.change_ns = 3 * SEC, .change_pct = to_pct }
 #define FLASH(every) {							\
-	.kind = CHANNELS, .servers = 8, .service_ns = 80000,		\
+	.kind = DISK_CHANNELS, .servers = 8, .read_ns = 80000,		\
 	.jitter_pct = 30, .stall_every = every }
+#define ROTATING { .kind = DISK_ROTATES }
 
 static const struct depth_row {
 	const char *name;
-	struct disk disk;
+	struct sim_disk disk;
 	u32 readers[2];
 	u32 least, most;	/* depth found */
 	u32 share;		/* of the first, in 1/100 %; 0: not contended */
@@ -341,13 +111,13 @@ static const struct depth_row {
 	 * Depth buys throughput and sells the share of whoever has little I/O
 	 * inside: as deep as the shares hold.
 	 */
-	{ "depth: rotating, 1 each", { .servers = 1, .kind = ROTATES }, { 1, 1 },
+	{ "depth: rotating, 1 each", ROTATING, { 1, 1 },
 	  1, 1, 6667, 100, 9700 },
-	{ "depth: rotating, 4 each", { .servers = 1, .kind = ROTATES }, { 4, 4 },
+	{ "depth: rotating, 4 each", ROTATING, { 4, 4 },
 	  2, 6, 6667, 200, 7900 },
-	{ "depth: rotating, 16 each", { .servers = 1, .kind = ROTATES }, { 16, 16 },
+	{ "depth: rotating, 16 each", ROTATING, { 16, 16 },
 	  12, 24, 6667, 200, 8800 },
-	{ "depth: rotating, 64 each", { .servers = 1, .kind = ROTATES }, { 64, 64 },
+	{ "depth: rotating, 64 each", ROTATING, { 64, 64 },
 	  16, 96, 6667, 200, 9500 },
 	{ "depth: 8 channels, 16 each",
 	  FLASH(0), { 16, 16 },
@@ -370,18 +140,26 @@ static const struct depth_row {
 static void test_depth(void **state)
 {
 	const struct depth_row *row = *state;
-	/* A rotating disk does 100 to 200 I/Os a second. */
-	u64 ns = (row->disk.kind == ROTATES ? 100ULL : 6ULL) * NSEC_PER_SEC;
+	struct setup setup = {
+		.disk		= row->disk,
+		.readers	= { row->readers[0], row->readers[1] },
+		/* A rotating disk does 100 to 200 I/Os a second. */
+		.run_ns		= (row->disk.kind == DISK_ROTATES ? 100 : 6) *
+				  SEC,
+	};
 	u64 bare = 0, done[2] = {}, sum, share, off;
 	u32 i, found = 0;
+	struct sim *s;
 
 	for (i = 0; i < NR_RUNS; i++) {
-		run(&row->disk, row->readers, 0, ns, i, false);
-		bare += w.done[0] + w.done[1];
-		run(&row->disk, row->readers, 0, ns, i, true);
-		done[0] += w.done[0];
-		done[1] += w.done[1];
-		found = w.sched.finder.found;
+		s = run(&setup, 0, i, false);
+		bare += s->groups[0].ios + s->groups[1].ios;
+		sim_free(s);
+		s = run(&setup, 0, i, true);
+		done[0] += s->groups[0].ios;
+		done[1] += s->groups[1].ios;
+		found = s->sched.finder.found;
+		sim_free(s);
 		if (found < row->least || found > row->most)
 			failf("the depth found, %u, isn't in %u to %u", found,
 			      row->least, row->most);
@@ -405,12 +183,16 @@ static void test_depth(void **state)
 /* A depth that is set is kept, whatever the disk. */
 static void test_depth_set(void **state)
 {
-	static const struct disk disk = { .servers = 4, .service_ns = 1000000 };
-	static const u32 readers[2] = { 16, 16 };
+	static const struct setup setup = {
+		.disk		= { .servers = 4, .read_ns = 1000000 },
+		.readers	= { 16, 16 },
+		.run_ns		= NSEC_PER_SEC,
+	};
+	struct sim *s = run(&setup, 3, 0, true);
 
 	(void)state;
-	run(&disk, readers, 3, NSEC_PER_SEC, 0, true);
-	assert_int_equal(w.sched.depth, 3);
+	assert_int_equal(s->sched.depth, 3);
+	sim_free(s);
 }
 
 /* The limit bounds what is found. */

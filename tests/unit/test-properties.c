@@ -62,7 +62,6 @@ static struct verdict verdicts[NR_PROPERTIES];
 /* Two groups since both hold I/O. V is tokens per weight sent of each. */
 struct pair {
 	bool on;
-	bool reweighed;
 	bool sent_f, sent_m;
 	/* Least and largest V_f - V_m since it began, and since it settled. */
 	long double lo, hi;
@@ -121,10 +120,10 @@ static struct watcher *watcher(struct sim *s)
  * changes:
  *   lag:  it starts at c - k T at the least; and with b, c may have moved
  *	   beyond the least tag by b T. So max(k, b) T.
- *   lead: its tag was <= c when its last I/O was sent, which moved it by l/w;
- *	   and charges for I/O that went straight end at T / 2. So max(T / 2,
- *	   l/w), and after changes of weight the lead has the same tokens as
- *	   before.
+ *   lead: its tag was <= c + b T when its last I/O was sent, which moved it by
+ *	   l/w; and charges for I/O that went straight end at T / 2. So
+ *	   max(T / 2, b T + l/w), and after changes of weight the lead has the
+ *	   same tokens as before.
  *
  * Once both f and m have sent since, they are level: f's I/O went when
  * f <= m + b T, and moved f by l_f/w_f, so f - m <= b T + l_f/w_f for good, and
@@ -133,9 +132,9 @@ static struct watcher *watcher(struct sim *s)
  * is T and an I/O of each.
  *
  * From the beginning, f - m goes from -(lag_f + lead_m) to b T + l_f/w_f, or
- * the same the other way. With k = 1 that is T + T / 2 + T / 2 at most: the
- * bound of the theory, 2 T + l_f/w_f + l_m/w_m, in which T is then the credit,
- * what went straight and the burst.
+ * the same the other way. With k = 1 that is T + T / 2 + T / 2 and an I/O of each
+ * at most: the bound of the theory, 2 T + l_f/w_f + l_m/w_m, in which T is then
+ * the credit, what went straight and the burst.
  *
  * These are counted when I/O is sent. Counted at completion, there is also
  * what is in flight at both ends of the interval: D l/w of each at most.
@@ -172,7 +171,8 @@ static long double lag(const struct sim *s, const struct watcher *w)
 
 static long double lead(const struct sim *s, const struct watcher *w, u32 g)
 {
-	return fmaxl(w->t / 2 * w->top_weight[g], w->largest[g]) /
+	return fmaxl(w->t / 2 * w->top_weight[g],
+		     goes_on(s, w) * w->top_weight[g] + w->largest[g]) /
 	       s->groups[g].share.weight;
 }
 
@@ -183,7 +183,7 @@ static long double rounding(const struct watcher *w)
 
 /* --- (a) fairness, at each I/O sent --- */
 
-static void pair_begin(struct sim *s, u32 f, u32 m, bool reweighed)
+static void pair_begin(struct sim *s, u32 f, u32 m)
 {
 	struct watcher *w = watcher(s);
 	struct pair *p = f < m ? &w->pairs[f][m] : &w->pairs[m][f];
@@ -191,7 +191,6 @@ static void pair_begin(struct sim *s, u32 f, u32 m, bool reweighed)
 
 	memset(p, 0, sizeof(*p));
 	p->on = true;
-	p->reweighed = reweighed;
 	p->lo = x;
 	p->hi = x;
 }
@@ -213,7 +212,8 @@ static void pair_check(struct sim *s, u32 f, u32 m)
 	expect(w, FAIR, p->hi - p->lo <= most + rounding(w),
 	       "groups %u and %u: %Lg tokens per weight, bound %Lg",
 	       f, m, p->hi - p->lo, most);
-	if (s->cfg.carryover <= 1 && !p->reweighed)
+	/* A lead that a change of weight left may be larger. */
+	if (s->cfg.carryover <= 1 && !w->reweighs)
 		expect(w, FAIR_SPEC,
 		       p->hi - p->lo <= 2 * w->t + moves + rounding(w),
 		       "groups %u and %u: %Lg tokens per weight, bound %Lg, T %Lg",
@@ -338,7 +338,7 @@ static void on_hold(struct sim *s, struct sim_io *io)
 		       g, is, want);
 		for (m = 0; m < s->cfg.nr_groups; m++)
 			if (m != g && s->groups[m].share.held)
-				pair_begin(s, g, m, false);
+				pair_begin(s, g, m);
 	} else {
 		expect(w, CREDIT, is == was,
 		       "group %u: tag moved while it held I/O", g);
@@ -429,14 +429,16 @@ static void on_reweigh(struct sim *s, u32 group, u32 old_weight)
 		return;
 	for (m = 0; m < s->cfg.nr_groups; m++)
 		if (m != group && s->groups[m].share.held)
-			pair_begin(s, group, m, true);
+			pair_begin(s, group, m);
 }
 
-static void on_settled(struct sim *s, u64 until_ns)
+static void on_settled(struct sim *s, const struct ioband_req *next,
+		       u64 until_ns)
 {
 	struct watcher *w = watcher(s);
 	bool room = s->in_flight < s->cfg.depth && s->sched.held;
 
+	expect(w, CONSERVING, !next, "at %llu: an I/O isn't sent", s->now_ns);
 	expect(w, CONSERVING, !room || until_ns > s->now_ns,
 	       "at %llu: %u of %u in flight, %u held, and nothing awaited",
 	       s->now_ns, s->in_flight, s->cfg.depth, s->sched.held);
@@ -619,10 +621,11 @@ static void check_end(struct sim *s, struct watcher *w)
 		       "group %u: holds %u", i, g->share.held);
 	}
 	expect(w, EMPTY_AT_THE_END, !s->sched.held && !s->in_flight &&
-	       !s->outstanding && !ioband_wants_room(&s->sched) &&
+	       !s->sched.inside && !s->outstanding &&
+	       !ioband_wants_room(&s->sched) &&
 	       s->sched.root.weights == weights,
-	       "%u held, %u in flight, %u outstanding, weights %llu",
-	       s->sched.held, s->in_flight, s->outstanding,
+	       "%u held, %u in flight, %u inside, %u outstanding, weights %llu",
+	       s->sched.held, s->in_flight, s->sched.inside, s->outstanding,
 	       s->sched.root.weights);
 
 	/*

@@ -476,10 +476,14 @@ static bool anything(struct sim *s)
 	return false;
 }
 
-static void on_settled(struct sim *s, u64 until_ns)
+static void on_settled(struct sim *s, const struct ioband_req *next,
+		       u64 until_ns)
 {
 	struct watcher *w = watcher(s);
-	bool room = s->in_flight < s->cfg.depth;
+	/* What the limit leaves no room for waits for a completion. */
+	bool full = next && s->in_flight &&
+		    s->in_flight + next->ios > s->limit;
+	bool room = s->in_flight < s->depth && !full;
 	bool awaits = s->sched.idle_ns;
 	struct rb_node *n = rb_first_cached(&s->sched.paused);
 	u64 first = n ? rb_entry(n, struct ioband_pause, node)->ready_ns : 0;
@@ -489,7 +493,7 @@ static void on_settled(struct sim *s, u64 until_ns)
 	       "at %llu: %s I/O wants room", s->now_ns, any ? "no" : "some");
 	expect(w, CONSERVING, !room || !any || awaits,
 	       "at %llu: %u of %u in flight, something isn't sent", s->now_ns,
-	       s->in_flight, s->cfg.depth);
+	       s->in_flight, s->depth);
 	if (!room)
 		expect(w, UNTIL, !until_ns, "at %llu: no room, yet until %llu",
 		       s->now_ns, until_ns);
@@ -614,7 +618,11 @@ static void random_change(struct sim_rand *r, const struct sim_config *c,
 		ch->policy = random_policy(r);
 		break;
 	case SIM_DEPTH:
-		ch->number = sim_rand_log(r, 1, 64);
+		ch->number = sim_rand_range(r, 0, 2) ? sim_rand_log(r, 1, 64) :
+						       0;
+		break;
+	case SIM_LIMIT:
+		ch->number = sim_rand_log(r, 1, 128);
 		break;
 	case SIM_BURST:
 		ch->number = sim_rand_range(r, 0, 1) ?
@@ -631,7 +639,7 @@ static void random_load(struct sim_rand *r, const struct sim_config *c,
 	u32 kind = sim_rand_range(r, 0, 9);
 
 	l->kind = kind < 4 ? SIM_READERS : kind < 7 ? SIM_QUEUE : SIM_OPEN;
-	l->n = sim_rand_log(r, 1, c->depth + 2);
+	l->n = sim_rand_log(r, 1, (c->depth ?: 32) + 2);
 	l->write_pct = sim_rand_range(r, 0, 1) ? sim_rand_range(r, 0, 100) :
 		       100 * sim_rand_range(r, 0, 1);
 	l->think_ns = l->kind == SIM_OPEN ?
@@ -653,13 +661,27 @@ static void random_load(struct sim_rand *r, const struct sim_config *c,
 	}
 }
 
+static void random_disk(struct sim_rand *r, struct sim_disk *d, u32 depth)
+{
+	d->kind = sim_rand_range(r, 0, 1) ? DISK_SERVERS :
+		  sim_rand_range(r, DISK_ROTATES, DISK_CHANNELS);
+	d->servers = depth && sim_rand_range(r, 0, 1) ? depth :
+		     sim_rand_log(r, 1, 64);
+	d->read_ns = sim_rand_log(r, 50 * USEC, 10 * MSEC);
+	d->jitter_pct = sim_rand_range(r, 0, 60);
+	if (sim_rand_range(r, 0, 1))
+		d->write_ns = d->read_ns * sim_rand_range(r, 1, 4);
+	if (sim_rand_range(r, 0, 1))
+		d->stall_every = sim_rand_log(r, 4, 256);
+}
+
 static u64 random_scenario(struct sim_config *c, u64 seed)
 {
 	struct sim_rand r;
 	u64 service_ns, run_ns, at_ns, disk_bps, disk_iops;
 	u32 parents[SIM_MAX_GROUPS];
+	u32 at_once, i;
 	bool range;
-	u32 i;
 
 	memset(c, 0, sizeof(*c));
 	sim_rand_seed(&r, seed);
@@ -675,18 +697,20 @@ static u64 random_scenario(struct sim_config *c, u64 seed)
 		c->first_tag = sim_rand_next(&r);
 	/* From a moment after boot to years later. */
 	c->start_ns = sim_rand_log(&r, MSEC, 1ULL << 57);
-	service_ns = sim_rand_log(&r, 50 * USEC, 10 * MSEC);
 	/* Half of the disks are never what limits. */
 	if (sim_rand_range(&r, 0, 1))
 		c->depth = 64;
-	c->disk.servers = sim_rand_range(&r, 0, 1) ? c->depth :
-			  sim_rand_log(&r, 1, 64);
-	c->disk.read_ns = service_ns;
-	c->disk.jitter_pct = sim_rand_range(&r, 0, 60);
-	disk_iops = min(c->disk.servers, c->depth) * SEC / service_ns;
+	if (!sim_rand_range(&r, 0, 2))
+		c->depth = 0;
+	if (!sim_rand_range(&r, 0, 2))
+		c->limit = sim_rand_log(&r, c->depth ?: 1, 128);
+	random_disk(&r, &c->disk, c->depth);
+	service_ns = disk_read_ns(&c->disk);
+	at_once = c->disk.kind == DISK_ROTATES ? 1 : c->disk.servers;
+	at_once = min(at_once, c->depth ?: 8);
+	disk_iops = at_once * SEC / service_ns;
 	disk_bps = disk_iops * 64 * SECTOR_BYTES;
-	run_ns = service_ns * sim_rand_range(&r, 100, 300) /
-		 min(c->disk.servers, c->depth);
+	run_ns = service_ns * sim_rand_range(&r, 100, 300) / at_once;
 	run_ns = max(run_ns, 20 * service_ns);
 
 	c->nr_groups = sim_rand_range(&r, 1, 10);
@@ -760,10 +784,11 @@ static void check_end(struct sim *s, struct watcher *w)
 		       "group %u: holds %u", i, g->share.held);
 	}
 	expect(w, EMPTY_AT_THE_END, !s->sched.held && !s->in_flight &&
-	       !s->outstanding && !ioband_wants_room(&s->sched) &&
+	       !s->sched.inside && !s->outstanding &&
+	       !ioband_wants_room(&s->sched) &&
 	       !rb_first_cached(&s->sched.paused),
-	       "%u held, %u in flight, %u outstanding", s->sched.held,
-	       s->in_flight, s->outstanding);
+	       "%u held, %u in flight, %u inside, %u outstanding", s->sched.held,
+	       s->in_flight, s->sched.inside, s->outstanding);
 }
 
 static void run_scenario(u64 seed)
