@@ -37,7 +37,7 @@ demo:
 	scripts/demo
 
 bench:
-	bench/run $(if $(QUICK),--quick)
+	bench/run $(if $(QUICK),--quick,--smp)
 
 test:
 	tests/run

@@ -95,8 +95,9 @@ def measures:
 	 | {table: "D1", row: "depth 32, alone", measure: "rate", unit: "I/O/s", better: "high", slack: 0,
 	    values: values_of(.iops)}),
 	([.figures[] | select(.figure == "D2")] | select(length > 0)
-	 | {table: "D2", row: "two groups of depth 32", measure: "cost", unit: "instructions an I/O", better: "low", slack: 100,
-	    values: values_of(.instructions)}),
+	 | {table: "D2", row: "two groups of depth 32"} as $m
+	 | ($m + {measure: "cost", unit: "instructions an I/O", better: "low", slack: 100, values: values_of(.instructions)}),
+	   ($m + {measure: "rate", unit: "I/O/s", better: "high", slack: (0.005 * .[0].iops), values: values_of(.iops)})),
 	([.figures[] | select(.figure == "M1")] | select(length > 0)
 	 | {table: "M1", row: "4 KiB against 256 KiB"} as $m
 	 | ($m + {measure: "off by", unit: "pp", better: "low", slack: 0.1, values: values_of(bytes_off)}),
@@ -197,10 +198,31 @@ def d3: [.figures[] | select(.figure == "D3")]
 def chapter($t; $title; $text; f): section($t;
 	"### \($t). \($title)", "", $text, "", made($t), f, verdict($t));
 
+# What tells most of all tables, a row for each controller that knows weights.
+def median: sort | .[(length - 1) / 2 | floor];
+def glance: [measures] as $m | .figures as $f
+	| def found($c; $tables; $measure): [$m[] | select((.table | IN($tables[])) and .measure == $measure) | .values[$c] | values];
+	  def instructions($c): [$f[] | select(.figure == "D1" and .control == $c) | .instructions] | .[0];
+	  def contended($c): [$f[] | select(.figure == "D2" and .control == $c) | .iops] | .[0];
+	  [["", "shares off, worst (pp)", "median (pp)", "least sum, % of no control", "changed weight holds after", "P99 of a reader beside deep queues (ms)",
+	    "I/Os of the others there, % of no control", "uncontended, instructions more", "contended, I/O/s"]]
+	  + [("none", "ioband-auto", "ioband-set", "iocost", "iocost-qos", "bfq") as $c
+	     | found($c; ["A1", "A2", "B1"]; "off by") as $off
+	     | [($c | name),
+		($off | if . == [] then "" else max | round2 end), ($off | if . == [] then "" else median | round2 end),
+		(found($c; ["A1", "A2"]; "sum") | min | round1),
+		(found($c; ["B2"]; "holds after") | .[0] | if . == null then "" elif . > 1e8 then "never" else "\(.) ms" end),
+		(found($c; ["C1"]; "P99") | .[0] | round2), (found($c; ["C1"]; "the others") | .[0] | round1),
+		(instructions($c) | if . then . - instructions("none") | tostring else "" end), (contended($c) | round0)]]
+	| table;
+
 def picture($name; $text): "![\($text)](\(.kernel)-\($name).svg)", "";
 
 "## Kernel \(.kernel)", "",
 "\(.release), QEMU \(.qemu), \(.fio); made by `\(.command)`.", "",
+"### At a glance", "",
+"The worst and the median of how far off a share is are those of all rows of A1, A2 and B1 in which the groups contend, the sum is that of A1 and A2, the others are from B2, C1, D1 and D2. An empty cell wasn't measured.", "",
+glance,
 ([measures | better] | group_by(.table)
  | [["table", "comparisons", "a peer is better in"]]
    + map([.[0].table, (length | tostring), ([.[] | select(.winners | length > 0)] | length | tostring)])

@@ -81,28 +81,46 @@ trouble() {
 
 #--- Disks and devices ----------------------------------------------------------
 
-# make_disk DEPTH NS: sets $disk to the name of a disk that takes DEPTH I/Os at a
-# time and NS nanoseconds for each, whatever its size, of 1 GiB. It keeps no data.
-# A timer makes the time, not the processor.
+# make_disk DEPTH NS [MBPS [NAME]]: sets $disk to the name of a disk that takes DEPTH
+# I/Os at a time and NS nanoseconds for each, whatever its size, but does no more than
+# MBPS MB/s if that isn't 0. It has 1 GiB and keeps no data. A timer makes the time, not
+# the processor.
 make_disk() {
-	local dir=/sys/kernel/config/nullb/figures
+	local name=${4-figures} dir
+	dir=/sys/kernel/config/nullb/$name
 	mkdir "$dir" || trouble "no null_blk"
-	echo 1024 >$dir/size
-	echo 2 >$dir/irqmode
-	echo "$2" >$dir/completion_nsec
-	echo "$1" >$dir/hw_queue_depth
-	echo 1 >$dir/submit_queues
-	echo 1 >$dir/power || trouble "null_blk refuses the settings"
+	echo 1024 >"$dir/size"
+	echo 2 >"$dir/irqmode"
+	echo "$2" >"$dir/completion_nsec"
+	echo "$1" >"$dir/hw_queue_depth"
+	echo 1 >"$dir/submit_queues"
+	echo "${3-0}" >"$dir/mbps"
+	echo 1 >"$dir/power" || trouble "null_blk refuses the settings"
 	# Newer kernels name the disk as the directory.
-	disk=figures
-	[[ -b /dev/$disk ]] || disk=nullb$(<$dir/index)
+	disk=$name
+	[[ -b /dev/$disk ]] || disk=nullb$(<"$dir/index")
 	[[ -b /dev/$disk ]] || trouble "no disk"
 	echo none >"/sys/block/$disk/queue/scheduler"
 	sectors=$(<"/sys/block/$disk/size")
 }
 
+remove_named_disk() {
+	rmdir "/sys/kernel/config/nullb/$1" || trouble "the disk is in use"
+}
+
 remove_disk() {
-	rmdir /sys/kernel/config/nullb/figures || trouble "the disk is in use"
+	remove_named_disk figures
+}
+
+# settle THRESHOLD: waits until shares hold, under a load that has begun. An automatic
+# threshold is found within a second.
+settle() {
+	if (($1)); then sleep 0.5; else sleep 1.2; fi
+}
+
+# threshold N: what it is called in texts.
+threshold() {
+	if (($1)); then echo "threshold $1"; else echo "automatic threshold"; fi
 }
 
 # make_ioband THRESHOLD WEIGHT...: devices $disk with these weights, in one domain;

@@ -2,7 +2,7 @@
 # vm: --icount
 #
 # Weights that are changed under load: the new shares hold from 100 ms after the
-# message on.
+# message on. The threshold is the disk's depth, then automatic.
 
 # shellcheck source=tests/lib/figures.sh
 . "$(dirname "$0")/../lib/figures.sh"
@@ -32,7 +32,8 @@ count() {
 # change WEIGHT-1 WEIGHT-2: sends the messages (where a weight is new), and looks at
 # the windows that follow.
 change() {
-	local text="weights $1:$2" want i a b us ended log=() share off worst=0 all=""
+	local text want i a b us ended log=() share off worst=0 all=""
+	text="weights $1:$2, $(threshold "$throttle")"
 
 	[[ $1 == "${weight[0]}" ]] || dmsetup message share1 0 weight "$1" || trouble message
 	[[ $2 == "${weight[1]}" ]] || dmsetup message share2 0 weight "$2" || trouble message
@@ -74,19 +75,21 @@ difference() {
 }
 
 make_disk 4 1000000
-weight=(200 100)
-make_ioband 4 "${weight[@]}"
-start_load "${devices[0]}" randread $N -- "${devices[1]}" randread $N
-sleep 0.5
+for throttle in 4 0; do
+	weight=(200 100)
+	make_ioband "$throttle" "${weight[@]}"
+	start_load "${devices[0]}" randread $N -- "${devices[1]}" randread $N
+	settle "$throttle"
 
-change 200 100	# no change, to begin with
-change 100 300
-change 900 300
-change 1 300
-change 32767 32767
+	change 200 100	# no change, to begin with
+	change 100 300
+	change 900 300
+	change 1 300
+	change 32767 32767
 
-stop_load
-remove_devices
+	stop_load
+	remove_devices
+done
 remove_disk
 
 figures_done

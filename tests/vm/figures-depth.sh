@@ -2,42 +2,59 @@
 # vm: --icount
 #
 # The automatic threshold, nothing set: readers on disks that do 1, 4, 32 and 128 I/Os
-# at a time, two devices of weights 200 and 100. The shares, the sum against the same
-# load without control, and the depth that was found.
+# at a time, or so many bytes a second, or that change their speed; two devices of
+# weights 200 and 100. The shares, the sum against the same load without control, and
+# the depth that was found.
 
 # shellcheck source=tests/lib/figures.sh
 . "$(dirname "$0")/../lib/figures.sh"
 
-# row DEPTH NS N WINDOW
-row() {
-	local depth=$1 ns=$2 n=$3 window=$4 bare share sum found text
-	text="disk $depth deep, $n readers each"
-	make_disk "$depth" "$ns"
+# found: prints the threshold that was found.
+found() {
+	dmsetup message share1 0 stats | sed -n 's/.* io_throttle=\([0-9]*\),auto .*/\1/p'
+}
 
-	start_load "$disk" randread "$n" -- "$disk" randread "$n"
-	sleep 0.3
+# verdict TEXT CONTENDED: of $ios, $iops, $bare.
+verdict() {
+	local share sum
+	share=$(calc "100 * ${ios[0]} / (${ios[0]} + ${ios[1]})")
+	sum=$(calc "100 * $iops / $bare")
+	figure "$1" "share_percent=$share" "iops=$iops" "bare_iops=$bare" "sum_percent=$sum" "depth=$(found)"
+	(($2)) && check "$1: share within 1 pp of 66.67 %" "s >= 65.67 && s <= 67.67" "s=$share"
+	check "$1: at least 99 % of no control" "s >= 99" "s=$sum"
+}
+
+# bare N WINDOW [FIO-OPTION...]: sets $bare to what N readers and N more do on $disk.
+bare() {
+	local n=$1 window=$2
+	shift 2
+	start_load "$disk" randread "$n" "$@" -- "$disk" randread "$n" "$@"
+	settle 1
 	measure "$window" "$disk"
 	stop_load
 	bare=$iops
+}
 
+# readers N [FIO-OPTION...]: on both devices. The depth is to be found within a second.
+readers() {
+	local n=$1
+	shift
 	make_ioband 0 200 100
-	start_load "${devices[0]}" randread "$n" -- "${devices[1]}" randread "$n"
-	# The time within which the depth is to be found.
+	start_load "${devices[0]}" randread "$n" "$@" -- "${devices[1]}" randread "$n" "$@"
 	sleep 1
-	measure "$window" "${devices[@]}"
-	found=$(dmsetup message share1 0 stats | sed -n 's/.* io_throttle=\([0-9]*\),auto .*/\1/p')
+}
+
+# row DEPTH NS N WINDOW
+row() {
+	make_disk "$1" "$2"
+	bare "$3" "$4"
+	readers "$3"
+	measure "$4" "${devices[@]}"
+	# Fewer jobs than the disk takes at a time don't contend.
+	verdict "disk $1 deep, $3 readers each" "$((2 * $3 > $1))"
 	stop_load
 	remove_devices
 	remove_disk
-
-	share=$(calc "100 * ${ios[0]} / (${ios[0]} + ${ios[1]})")
-	sum=$(calc "100 * $iops / $bare")
-	figure "$text" "share_percent=$share" "iops=$iops" "bare_iops=$bare" "sum_percent=$sum" "depth=$found"
-	# Fewer jobs than the disk takes at a time don't contend.
-	if ((2 * n > depth)); then
-		check "$text: share within 1 pp of 66.67 %" "s >= 65.67 && s <= 67.67" "s=$share"
-	fi
-	check "$text: at least 99 % of no control" "s >= 99" "s=$sum"
 }
 
 row 1 4000000 1 4
@@ -48,5 +65,48 @@ row 4 1000000 16 2
 row 32 2000000 16 1
 row 32 2000000 64 1
 row 128 8000000 128 2
+
+# What limits is bytes a second. null_blk gives them out in steps of 20 ms.
+make_disk 64 100000 40
+bare 16 4 --bs=64k
+readers 16 --bs=64k
+measure 4 "${devices[@]}"
+verdict "disk of 40 MB/s, 16 readers of 64 KiB each" 1
+stop_load
+remove_devices
+remove_disk
+
+# switch DISK: to what lies below the ioband devices, from now on.
+switch() {
+	dmsetup suspend --nolockfs below && dmsetup load below --table "0 $sectors linear /dev/$1 0" &&
+		dmsetup resume below || trouble "dmsetup"
+}
+
+# The disk becomes four times as slow, and as fast again.
+make_disk 4 4000000 0 slow
+slow=$disk
+bare 16 2
+slow_bare=$bare
+make_disk 4 1000000 0 fast
+fast=$disk
+bare 16 2
+fast_bare=$bare
+dmsetup create below --table "0 $sectors linear /dev/$fast 0" || trouble "dmsetup create"
+disk=mapper/below
+readers 16
+switch "$slow"
+sleep 1
+measure 2 "${devices[@]}"
+bare=$slow_bare
+verdict "disk 4 deep, four times as slow in mid-run" 1
+switch "$fast"
+sleep 1
+measure 2 "${devices[@]}"
+bare=$fast_bare
+verdict "disk 4 deep, four times as fast in mid-run" 1
+stop_load
+remove_devices
+remove_named_disk slow
+remove_named_disk fast
 
 figures_done

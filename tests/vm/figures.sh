@@ -2,41 +2,42 @@
 # vm: --icount
 #
 # Two devices of weights 200 and 100 on one disk, n readers (or writers) each: the
-# shares, and the sum against the same load without control.
+# shares, and the sum against the same load without control. The threshold is the
+# disk's depth, then automatic.
 
 # shellcheck source=tests/lib/figures.sh
 . "$(dirname "$0")/../lib/figures.sh"
 
-RAMP=0.5
-
 # row DISK DEPTH WINDOW RW-OF-200 RW-OF-100 N
 row() {
-	local name=$1 depth=$2 window=$3 rw1=$4 rw2=$5 n=$6 bare share sum text
-	text="$name, $n $rw1 against $n $rw2"
+	local name=$1 depth=$2 window=$3 rw1=$4 rw2=$5 n=$6 bare share sum text throttle
 
 	start_load "$disk" "$rw1" "$n" -- "$disk" "$rw2" "$n"
-	sleep $RAMP
+	settle "$depth"
 	measure "$window" "$disk"
 	stop_load
 	bare=$iops
 
-	make_ioband "$depth" 200 100
-	start_load "${devices[0]}" "$rw1" "$n" -- "${devices[1]}" "$rw2" "$n"
-	sleep $RAMP
-	measure "$window" "${devices[@]}"
-	stop_load
-	remove_devices
+	for throttle in "$depth" 0; do
+		text="$name, $n $rw1 against $n $rw2, $(threshold "$throttle")"
+		make_ioband "$throttle" 200 100
+		start_load "${devices[0]}" "$rw1" "$n" -- "${devices[1]}" "$rw2" "$n"
+		settle "$throttle"
+		measure "$window" "${devices[@]}"
+		stop_load
+		remove_devices
 
-	share=$(calc "100 * ${ios[0]} / (${ios[0]} + ${ios[1]})")
-	sum=$(calc "100 * $iops / $bare")
-	figure "$text" "ios_200=${ios[0]}" "ios_100=${ios[1]}" "share_percent=$share" \
-		"iops=$iops" "bare_iops=$bare" "sum_percent=$sum"
-	# Fewer jobs than the disk takes at a time don't contend.
-	if ((2 * n > depth)); then
-		check "$text: share within 0.5 pp of 66.67 %" \
-			"s >= 66.67 - 0.5 && s <= 66.67 + 0.5" "s=$share"
-	fi
-	check "$text: at least 98.5 % of no control" "s >= 98.5" "s=$sum"
+		share=$(calc "100 * ${ios[0]} / (${ios[0]} + ${ios[1]})")
+		sum=$(calc "100 * $iops / $bare")
+		figure "$text" "ios_200=${ios[0]}" "ios_100=${ios[1]}" "share_percent=$share" \
+			"iops=$iops" "bare_iops=$bare" "sum_percent=$sum"
+		# Fewer jobs than the disk takes at a time don't contend.
+		if ((2 * n > depth)); then
+			check "$text: share within 0.5 pp of 66.67 %" \
+				"s >= 66.67 - 0.5 && s <= 66.67 + 0.5" "s=$share"
+		fi
+		check "$text: at least 98.5 % of no control" "s >= 98.5" "s=$sum"
+	done
 }
 
 for d in "4 1000000 2" "1 4000000 4"; do

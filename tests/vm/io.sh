@@ -158,11 +158,12 @@ t 120 "devices of a domain count for themselves" counts_of_two
 #--- Bounds ----------------------------------------------------------------------------
 
 # An I/O that makes several requests may pass the threshold, not the limit.
-# "least" is less than the bound where a slow host may not get there.
+# "least" is less than the bound where a slow host may not get there. "ms" is what the
+# disk takes: more for more in flight, since they have to be sent within that time.
 bounds() {
-	local io_throttle io_limit size max_sectors least bound what most requests n
-	while read -r io_throttle io_limit size max_sectors least bound; do
-		nb nullb0 64 irqmode=2 completion_nsec=5000000 hw_queue_depth=128 max_sectors="$max_sectors"
+	local io_throttle io_limit size max_sectors ms least bound what most requests n
+	while read -r io_throttle io_limit size max_sectors ms least bound; do
+		nb nullb0 64 irqmode=2 completion_nsec="${ms}000000" hw_queue_depth=128 max_sectors="$max_sectors"
 		linear part0 /dev/nullb0 0 65536
 		linear part1 /dev/nullb0 65536 65536
 		ioband a /dev/mapper/part0 d "$io_throttle" "$io_limit"
@@ -182,12 +183,12 @@ bounds() {
 		dmsetup remove part1
 		nb_del nullb0
 	done <<-TABLE
-		1	0	4k	0	1	1
-		4	0	4k	0	4	4
-		0	2	4k	0	2	2
-		16	16	4k	0	16	16
-		60	100	4k	0	30	60
-		6	8	16k	8	6	8
+		1	0	4k	0	5	1	1
+		4	0	4k	0	5	4	4
+		0	2	4k	0	5	2	2
+		16	16	4k	0	40	16	16
+		60	100	4k	0	80	30	60
+		6	8	16k	8	10	6	8
 	TABLE
 }
 t 360 "never more in flight than io_throttle and io_limit allow" bounds
