@@ -52,6 +52,7 @@
 
 #include <linux/atomic.h>
 #include <linux/bio.h>
+#include <linux/build_bug.h>
 #include <linux/device-mapper.h>
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
@@ -202,6 +203,9 @@ struct ioband_group {
 	u64 rates[IOBAND_NR_KEYS];
 	u32 burst_ms;
 };
+
+/* There may be thousands. */
+static_assert(sizeof(struct ioband_group) <= 1024);
 
 struct ioband_device;
 
