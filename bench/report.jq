@@ -162,6 +162,12 @@ def c1: [.figures[] | select(.figure == "C1")]
 		 (if .control == "alone" then "" else 100 * (.others + .reader) / $all | round1 end)])
 	| table;
 
+# A reader that is as fast as alone takes from the others what it didn't get before.
+def left_to_the_others: (map(select(.control == "none")) | .[0]) as $none | (map(select(.control == "alone")) | .[0]) as $alone
+	| if $none and $alone then
+		" A reader as fast as alone leaves \(100 * ($none.others + $none.reader - $alone.reader) / $none.others | round1) % to the others at most."
+	  else "" end;
+
 def cost($t): [.figures[] | select(.figure == $t)]
 	| (map(select(.control == "none")) | .[0]) as $none
 	| (map(select(.control == "linear")) | .[0]) as $linear
@@ -238,7 +244,7 @@ chapter("B2"; "A weight that changes under load";
 	"16 readers each, disk 4 deep, 1 ms; 200:100 becomes 100:300. Shares of the first group in windows of 100 ms (about 390 I/Os); a share \"holds\" from the first window on after which each is within 2 points of 25 %. BFQ serves one group at a time for a while, which windows of 100 ms show.";
 	b2, picture("change"; "Share of the first group in each 100 ms")),
 chapter("C1"; "A reader beside deep queues";
-	"A 4 KiB reader of depth 1 and weight 1000 beside 8 jobs of 64 KiB at depth 128, together of weight 100; disk 4 deep, 1 ms whatever the size. With io.max the others have a limit of three quarters of the disk, set by hand, and the reader has none. mq-deadline and Kyber know no weights.";
+	"A 4 KiB reader of depth 1 and weight 1000 beside 8 jobs of 64 KiB at depth 128, together of weight 100; disk 4 deep, 1 ms whatever the size. With io.max the others have a limit of three quarters of the disk, set by hand, and the reader has none. mq-deadline and Kyber know no weights.\([.figures[] | select(.figure == "C1")] | left_to_the_others)";
 	c1, picture("latency"; "P99 of the reader against what the others do")),
 chapter("D1"; "Cost where nobody contends";
 	"One group, depth 32, 4 KiB at random, on a disk that takes 10 us (less than an I/O costs the processor) and 128 at a time. In this machine an instruction of its one processor takes a nanosecond, so the time that the processor was busy, divided by the I/Os, is the instructions for an I/O, with those of fio and of the disk's driver in it. The next column is what that is more than without control. ioband is a device-mapper target, and most of its cost is what dm-linear costs. iocost with QoS has mq-deadline below.";
