@@ -19,9 +19,6 @@
 #include "verdict.h"
 
 #define FIXED_SEEDS	3000
-#define USEC		((u64)NSEC_PER_USEC)
-#define MSEC		((u64)NSEC_PER_MSEC)
-#define SEC		((u64)NSEC_PER_SEC)
 #define NR_PRIOS	IOBAND_NR_PRIOS
 
 enum property {
@@ -950,11 +947,9 @@ static void test_lost(void **state)
 int main(void)
 {
 	static struct harness h;
-	u32 i;
 
 	run_scenarios(run_scenario, FIXED_SEEDS);
-	for (i = 0; i < NR_PROPERTIES; i++)
-		add_test(&h, property_names[i], test_verdict, &verdicts[i]);
+	add_verdicts(&h, property_names, verdicts, NR_PROPERTIES);
 	if (!getenv("IOBAND_SEED")) {
 		add_share_tests(&h);
 		add_table(&h, test_lost, lost_rows);

@@ -16,9 +16,6 @@
 #include "verdict.h"
 
 #define FIXED_SEEDS	2500
-#define USEC		((u64)NSEC_PER_USEC)
-#define MSEC		((u64)NSEC_PER_MSEC)
-#define SEC		((u64)NSEC_PER_SEC)
 #define NR_DIRS		IOBAND_NR_DIRS
 #define NR_LIMITS	IOBAND_NR_LIMITS
 
@@ -814,10 +811,8 @@ static void run_scenario(u64 seed)
 int main(void)
 {
 	static struct harness h;
-	u32 i;
 
 	run_scenarios(run_scenario, FIXED_SEEDS);
-	for (i = 0; i < NR_PROPERTIES; i++)
-		add_test(&h, property_names[i], test_verdict, &verdicts[i]);
+	add_verdicts(&h, property_names, verdicts, NR_PROPERTIES);
 	return run_harness(&h, "random");
 }

@@ -19,9 +19,6 @@
 #include "verdict.h"
 
 #define FIXED_SEEDS	1100
-#define USEC		((u64)NSEC_PER_USEC)
-#define MSEC		((u64)NSEC_PER_MSEC)
-#define SEC		((u64)NSEC_PER_SEC)
 /* I/Os of a run, at least, and the part of it after which counting begins. */
 #define RUN_IOS		6000U
 #define COUNT_PCT	75
@@ -568,11 +565,9 @@ static void run_scenario(u64 seed)
 int main(void)
 {
 	static struct harness h;
-	u32 i;
 
 	run_scenarios(run_scenario, FIXED_SEEDS);
-	for (i = 0; i < NR_PROPERTIES; i++)
-		add_test(&h, property_names[i], test_verdict, &verdicts[i]);
+	add_verdicts(&h, property_names, verdicts, NR_PROPERTIES);
 	add_test(&h, "figures", test_figures, NULL);
 	return run_harness(&h, "search");
 }

@@ -8,8 +8,14 @@
 
 #include <time.h>
 
+#include <linux/time64.h>
+
 #include "harness.h"
 #include "sim.h"
+
+#define USEC		((u64)NSEC_PER_USEC)
+#define MSEC		((u64)NSEC_PER_MSEC)
+#define SEC		((u64)NSEC_PER_SEC)
 
 /**
  * struct verdict - what became of a property
@@ -51,6 +57,16 @@ static inline void test_verdict(void **state)
 	/* A property that nothing puts to the test says nothing. */
 	if (!getenv("IOBAND_SEED"))
 		assert_true(v->checked >= 1000);
+}
+
+/* A test for each property. */
+static inline void add_verdicts(struct harness *h, const char *const *names,
+				struct verdict *verdicts, u32 nr)
+{
+	u32 i;
+
+	for (i = 0; i < nr; i++)
+		add_test(h, names[i], test_verdict, &verdicts[i]);
 }
 
 /* Seeds 1 to @fixed, or those that the environment asks for. */
