@@ -289,11 +289,13 @@ in_flight() {
 	sysdir "$1" && read -r r w <"$REPLY/inflight" && echo $((r + w))
 }
 
-# trace_on, trace_off: requests of all disks, in /sys/kernel/tracing/trace
+# trace_on, trace_off: requests of all disks, in /sys/kernel/tracing/trace. The
+# clock gives an order: those of time may give two processors the same instant,
+# and then what came of an event can stand before it.
 trace_on() {
 	local dir=/sys/kernel/tracing
 	echo 16384 >$dir/buffer_size_kb
-	echo global >$dir/trace_clock
+	echo counter >$dir/trace_clock
 	echo >$dir/trace
 	echo 1 | tee $dir/events/block/block_rq_{issue,complete}/enable >/dev/null
 }
