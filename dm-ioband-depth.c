@@ -15,12 +15,15 @@
  *			behind its share ("dry"): shares would break.
  *	e <= 0.05	nothing gained: the smaller one.
  *
- * The rate is taken in blocks, each of as many completions as the depth, so
- * that completions that come in volleys make even blocks. A trial ends as soon
- * as its outcome is clear from the mean and the mean deviation of the blocks:
- * after a few on a disk of even speed, later on an uneven one. What failed is
- * tried again after twice the time, so that in the long run trials take a
- * small part of the time. A rate that changes by a quarter starts all over.
+ * The rate is in tokens, because these are what the policy says that the disk
+ * does; the number of I/Os also follows from which of them happen to be large.
+ * It is taken in blocks, each of as many completions as the depth, so that
+ * completions that come in volleys make even blocks; longer ones where they are
+ * uneven all the same. A trial ends as soon as its outcome is clear from the
+ * mean and the mean deviation of the blocks: after a few on a disk of even
+ * speed, later on an uneven one. What failed is tried again after twice the
+ * time, so that in the long run trials take a small part of it. A rate that
+ * changes by a quarter starts all over.
  *
  * Only I/O that asks the core is seen, which is all while an eighth of it or
  * more finds something held; else nobody gains by another depth. That the disk
@@ -35,13 +38,18 @@
 #include "dm-ioband-policy.h"
 
 /* A trial has so many blocks at least, and at most. */
-#define BLOCKS_MIN	6
-#define BLOCKS_MAX	96
+#define BLOCKS_FEW	3U
+#define BLOCKS_MIN	6U
+#define BLOCKS_SOME	12U
+#define BLOCKS_MAX	96U
 /* A block has so many completions at least. */
 #define BLOCK_LEAST	2
+/* Longest block: times 2 to the power of this. */
+#define STRETCH_MAX	8
 /* Blocks at the found depth between two trials, at first and at most. */
 #define WAIT_FIRST	BLOCKS_MIN
-#define WAIT_MOST	2048
+#define WAIT_AGAIN	(WAIT_FIRST * 4)
+#define WAIT_MOST	2048U
 /* The mean of the found depth forgets what is older than this. */
 #define BASE_BLOCKS	64
 /* Elasticities in percent. */
@@ -58,37 +66,47 @@
 /* Something must be held at such a part of the completions, times ONE. */
 #define HELD_LEAST	(ONE / 8)
 
+/* Time of a token, times ONE. */
 static u64 rate_mean(const struct ioband_rate *r)
 {
-	return r->blocks ? div_u64(r->sum_ns, r->blocks) : 0;
+	return r->tokens ? mul_u64_u64_div_u64(r->sum_ns, ONE, r->tokens) : 0;
 }
 
-static void rate_add(struct ioband_rate *r, u64 ns)
+static void rate_add(struct ioband_rate *r, u64 ns, u64 tokens)
 {
-	u64 mean = rate_mean(r);
+	u64 mean;
 
 	if (r->blocks) {
+		mean = mul_u64_u64_div_u64(r->sum_ns, tokens, r->tokens);
 		r->dev_ns += ns > mean ? ns - mean : mean - ns;
 		r->devs++;
 	}
 	r->sum_ns += ns;
+	r->tokens += tokens;
 	r->blocks++;
 	if (r->blocks > BASE_BLOCKS * 2) {
 		r->sum_ns /= 2;
+		r->tokens /= 2;
 		r->blocks /= 2;
 		r->dev_ns /= 2;
 		r->devs /= 2;
 	}
 }
 
+/* A block's mean deviation, relative to its time, times ONE. */
+static u64 rate_uneven(const struct ioband_rate *r)
+{
+	u64 mean = max_t(u64, div_u64(r->sum_ns, max(r->blocks, 1U)), 1);
+	u64 dev = r->devs ? div_u64(r->dev_ns, r->devs) : mean;
+
+	return div64_u64(dev * ONE, mean);
+}
+
 /* Relative error of the mean, times ONE: two standard errors or so. */
 static u64 rate_error(const struct ioband_rate *r)
 {
-	u64 mean = max_t(u64, rate_mean(r), 1);
-	u64 dev = r->devs ? div_u64(r->dev_ns, r->devs) : mean;
-
 	/* 1.25 mean deviations are a standard deviation. */
-	return div64_u64(dev * ONE * 5 / 2, mean * int_sqrt(r->blocks));
+	return div64_u64(rate_uneven(r) * 5 / 2, int_sqrt(r->blocks));
 }
 
 /*
@@ -113,6 +131,7 @@ static u32 gain(u32 small, u32 large, u32 e)
 static void start_block(struct ioband_depth *d, u64 now_ns)
 {
 	d->count = 0;
+	d->tokens = 0;
 	d->block_ns = now_ns;
 }
 
@@ -196,14 +215,21 @@ static bool is_clear(const struct ioband_depth *d, bool *larger)
 	u64 error = rate_error(&d->base) + rate_error(&d->tried);
 	u32 idle = gain(small, large, E_IDLE);
 	u32 some = gain(small, large, d->mixed ? E_GAIN : E_ALONE);
-	bool last = d->tried.blocks >= BLOCKS_MAX;
-
 	/* A dry group makes the middle zone part of the lower one. */
 	bool dry = up ? is_dry(d) : d->base_dry;
 	u32 edge = dry ? idle : some;
 
 	*larger = ratio > edge;
-	return last || ratio > edge + error || ratio + error < edge;
+	/*
+	 * What fails soon changes nothing: a shallower depth has cost throughput
+	 * until then, a deeper one shares, where blocks are long.
+	 */
+	if (d->tried.blocks < BLOCKS_MIN && (up || !*larger))
+		return up && dry && d->stretch && !*larger;
+	/* No more I/O than in blocks of the usual length, if they are enough. */
+	if (d->tried.blocks >= max(BLOCKS_MAX >> d->stretch, BLOCKS_SOME))
+		return true;
+	return ratio > edge + error || ratio + error < edge;
 }
 
 static void end_trial(struct ioband_depth *d, bool larger)
@@ -215,14 +241,14 @@ static void end_trial(struct ioband_depth *d, bool larger)
 		d->found = d->trial;
 		/* The same again at once, the other way later. */
 		*wait = WAIT_FIRST;
-		d->wait[!up] = max_t(u32, d->wait[!up], WAIT_FIRST * 4);
+		d->wait[!up] = max(d->wait[!up], WAIT_AGAIN);
 		d->base = d->tried;
 		d->base_dry = is_dry(d);
 	} else {
 		if (up && d->up_pct > least_step(d)) {
 			d->up_pct = d->up_pct == 100 ? 50 : 25;
 		} else {
-			*wait = min_t(u32, *wait * 2, WAIT_MOST);
+			*wait = clamp(*wait * 2, WAIT_AGAIN, WAIT_MOST);
 			if (d->found == 1)
 				d->up_pct = 100;
 		}
@@ -241,6 +267,28 @@ static void begin_trial(struct ioband_depth *d, u32 depth)
 	set_depth(d, depth);
 }
 
+/*
+ * A disk that works in bursts, for the bytes that a quota leaves it or between
+ * writes that it has to tidy up: no number of blocks within a burst says what it
+ * does in the long run, so they have to be longer than that.
+ */
+static void set_stretch(struct ioband_depth *d)
+{
+	u64 uneven = rate_uneven(&d->base);
+
+	/* Later it may as well be another speed, see found_block(). */
+	if (d->base.devs < BLOCKS_MIN - 1 || d->base.blocks > BASE_BLOCKS / 2)
+		return;
+	if (uneven > ONE / 2 && d->stretch < STRETCH_MAX)
+		d->stretch++;
+	else if (uneven < ONE / 8 && d->stretch)
+		d->stretch--;
+	else
+		return;
+	d->base.dev_ns = 0;
+	d->base.devs = 0;
+}
+
 /* A block at the found depth is complete. */
 static void found_block(struct ioband_depth *d, u64 ns)
 {
@@ -251,9 +299,9 @@ static void found_block(struct ioband_depth *d, u64 ns)
 		/* Nobody gains by another depth. */
 		return;
 	}
-	rate_add(&d->base, ns);
-	rate_add(&d->recent, ns);
-	if (d->recent.blocks >= BLOCKS_MIN * 2) {
+	rate_add(&d->base, ns, d->tokens);
+	rate_add(&d->recent, ns, d->tokens);
+	if (d->recent.blocks >= BLOCKS_SOME) {
 		u64 recent = rate_mean(&d->recent);
 
 		if (mean && d->base.blocks > BASE_BLOCKS / 2 &&
@@ -268,6 +316,7 @@ static void found_block(struct ioband_depth *d, u64 ns)
 	d->since[1]++;
 	if (d->base.blocks < BLOCKS_MIN)
 		return;
+	set_stretch(d);
 	up = step_up(d);
 	down = step_down(d);
 	if (up && d->since[1] >= d->wait[1])
@@ -300,13 +349,15 @@ static void after_idle(struct ioband_depth *d, u64 gap_ns, u64 now_ns)
 /**
  * ioband_depth_done - tell of a completion
  * @d: the state
+ * @tokens: what it cost
  * @load: I/Os held or in flight before it
  * @held: something is held that only wants room
  * @now_ns: time
  *
  * Return: the depth to use from now on.
  */
-u32 ioband_depth_done(struct ioband_depth *d, u32 load, bool held, u64 now_ns)
+u32 ioband_depth_done(struct ioband_depth *d, u32 tokens, u32 load, bool held,
+		      u64 now_ns)
 {
 	u64 gap_ns = d->last_ns ? now_ns - d->last_ns : 0;
 	bool larger;
@@ -320,10 +371,10 @@ u32 ioband_depth_done(struct ioband_depth *d, u32 load, bool held, u64 now_ns)
 	d->gap_ns = (d->gap_ns * 15 + gap_ns + 15) / 16;
 	d->held = (d->held * 31 + held * ONE) / 32;
 	d->load = max(load, d->load - d->load / 8);
-	if (++d->count < max_t(u32, d->depth, BLOCK_LEAST))
+	d->tokens += tokens;
+	if (++d->count < max_t(u32, d->depth, BLOCK_LEAST) << d->stretch)
 		return d->depth;
-	/* Per completion, so that depths can be compared. */
-	ns = div_u64((now_ns - d->block_ns) * 16, d->count);
+	ns = now_ns - d->block_ns;
 	if (d->skip) {
 		d->skip--;
 		d->dry = 0;
@@ -331,8 +382,8 @@ u32 ioband_depth_done(struct ioband_depth *d, u32 load, bool held, u64 now_ns)
 	} else if (!d->trial) {
 		found_block(d, ns);
 	} else {
-		rate_add(&d->tried, ns);
-		if (d->tried.blocks >= BLOCKS_MIN && is_clear(d, &larger))
+		rate_add(&d->tried, ns, d->tokens);
+		if (d->tried.blocks >= BLOCKS_FEW && is_clear(d, &larger))
 			end_trial(d, larger);
 	}
 	start_block(d, now_ns);

@@ -1390,8 +1390,9 @@ void ioband_take(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 	if (s->find && !g->parent) {
 		s->finder.mixed |= s->finder.last && s->finder.last != g;
 		s->finder.last = g;
-		s->finder.sent++;
-		s->finder.dry += any_dry(s, g->tag);
+		s->finder.sent += tokens;
+		if (any_dry(s, g->tag))
+			s->finder.dry += tokens;
 	}
 	owner = g;
 	for (; g; g = g->parent) {
@@ -1457,7 +1458,9 @@ void ioband_done(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 			thirsty_update(g);
 	}
 	if (s->find) {
-		s->depth = ioband_depth_done(&s->finder, s->inside + s->held + 1,
+		s->depth = ioband_depth_done(&s->finder,
+					     s->policy->cost(r->sectors, r->ios),
+					     s->inside + s->held + 1,
 					     ioband_wants_room(s), now_ns);
 		if (!s->inside && !s->held)
 			ioband_depth_idle(&s->finder, false);

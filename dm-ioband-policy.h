@@ -271,12 +271,14 @@ struct ioband_share {
 /**
  * struct ioband_rate - how long blocks of completions took
  * @sum_ns: sum of their times
- * @dev_ns: sum of their deviations from the mean so far
+ * @tokens: sum of their tokens
+ * @dev_ns: sum of the deviations from the time that the rate so far gave
  * @blocks: how many in @sum_ns
  * @devs: how many in @dev_ns
  */
 struct ioband_rate {
 	u64 sum_ns;
+	u64 tokens;
 	u64 dev_ns;
 	u32 blocks;
 	u32 devs;
@@ -289,7 +291,9 @@ struct ioband_rate {
  * @trial: depth on trial instead, 0 for none
  * @most: largest depth allowed
  * @up_pct: how much deeper the next trial is
+ * @stretch: blocks are longer by this power of two
  * @count: completions in the present block
+ * @tokens: of these
  * @skip: blocks to leave out yet
  * @held: part of the completions at which something was held, of late
  * @load: I/Os held or in flight, at most, of late
@@ -298,7 +302,7 @@ struct ioband_rate {
  * @base_dry: a group was dry at the found depth
  * @mixed: more than one group was served since the last trial began
  * @last: the group that was served last
- * @sent: I/Os sent since the last trial began or ended
+ * @sent: tokens sent since the last trial began or ended
  * @dry: of these, sent while a group was dry
  * @block_ns: start of the present block
  * @last_ns: the last completion
@@ -315,6 +319,7 @@ struct ioband_depth {
 	u32 trial;
 	u32 most;
 	u32 up_pct;
+	u32 stretch;
 	u32 count;
 	u32 skip;
 	u32 held;
@@ -324,8 +329,9 @@ struct ioband_depth {
 	bool base_dry;
 	bool mixed;
 	const struct ioband_share *last;
-	u32 sent;
-	u32 dry;
+	u64 sent;
+	u64 dry;
+	u64 tokens;
 	u64 block_ns;
 	u64 last_ns;
 	u64 gap_ns;
@@ -407,7 +413,8 @@ void ioband_bucket_owe(struct ioband_bucket *b, u64 tokens, u64 least,
 /* dm-ioband-depth.c: the depth of a disk */
 
 void ioband_depth_start(struct ioband_depth *d, u32 most);
-u32 ioband_depth_done(struct ioband_depth *d, u32 load, bool held, u64 now_ns);
+u32 ioband_depth_done(struct ioband_depth *d, u32 tokens, u32 load, bool held,
+		      u64 now_ns);
 void ioband_depth_idle(struct ioband_depth *d, bool unseen);
 bool ioband_depth_watches(const struct ioband_depth *d);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <linux/limits.h>
+#include <linux/minmax.h>
 #include <linux/time64.h>
 
 #include "disk.h"
@@ -49,12 +50,31 @@ static u64 work_ns(const struct disk *d, const struct disk_io *io, u64 now_ns)
 
 	if (m->kind == DISK_ROTATES)
 		ns = position_ns(d, io, now_ns) + TRANSFER_NS;
-	if (m->bytes_per_sec)
+	if (m->bytes_per_sec && m->kind != DISK_TICKS)
 		ns += (u64)io->sectors * SECTOR_BYTES * NSEC_PER_SEC /
 		      m->bytes_per_sec;
 	if (m->change_ns && now_ns >= m->change_ns)
 		ns = ns * m->change_pct / 100;
 	return max_t(u64, sim_rand_jitter(d->rand, ns, m->jitter_pct), 1);
+}
+
+/* How long it takes until there is a tick with bytes left. */
+static u64 tick_wait_ns(struct disk *d, const struct disk_io *io, u64 now_ns)
+{
+	u64 in_all = d->model.bytes_per_sec * DISK_TICK_NS / NSEC_PER_SEC;
+	u64 bytes = (u64)io->sectors * SECTOR_BYTES;
+
+	if (d->tick < now_ns / DISK_TICK_NS) {
+		d->tick = now_ns / DISK_TICK_NS;
+		d->left = in_all;
+	}
+	while (bytes > d->left) {
+		bytes -= d->left;
+		d->tick++;
+		d->left = in_all;
+	}
+	d->left -= bytes;
+	return max(now_ns, d->tick * DISK_TICK_NS) - now_ns;
 }
 
 static void start(struct disk *d, struct disk_io *io, u64 now_ns)
@@ -65,6 +85,8 @@ static void start(struct disk *d, struct disk_io *io, u64 now_ns)
 	d->busy++;
 	io->done_ns = now_ns + work_ns(d, io, now_ns);
 	d->track = io->track;
+	if (m->kind == DISK_TICKS)
+		io->done_ns += tick_wait_ns(d, io, now_ns);
 	if (m->kind != DISK_CHANNELS)
 		return;
 	free_ns = &d->free_ns[sim_rand_range(d->rand, 0, m->servers - 1)];

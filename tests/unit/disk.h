@@ -14,17 +14,22 @@
 #define DISK_NCQ		32
 /* A channel erases what was written before. */
 #define DISK_STALL_NS		3000000ULL
+/* A disk that is throttled may do so much again. */
+#define DISK_TICK_NS		20000000ULL
 
 /**
  * enum sim_disk_kind - how a disk works
  * @DISK_SERVERS: on so many I/Os at a time, in order of arrival
  * @DISK_ROTATES: on one at a time, out of DISK_NCQ of them that which is nearest
  * @DISK_CHANNELS: each I/O has to go through one of them, by its address
+ * @DISK_TICKS: servers, all of them together with so many bytes in each tick; what
+ *	is beyond that waits for the next one, as where a quota bounds the disk
  */
 enum sim_disk_kind {
 	DISK_SERVERS,
 	DISK_ROTATES,
 	DISK_CHANNELS,
+	DISK_TICKS,
 	DISK_NR_KINDS,
 };
 
@@ -33,7 +38,7 @@ enum sim_disk_kind {
  * @servers: I/Os that it works on at once, or channels
  * @read_ns: time of a read, apart from its size; not of a disk that rotates
  * @write_ns: time of a write, 0 for the same
- * @bytes_per_sec: a server's rate, 0 if size doesn't matter
+ * @bytes_per_sec: a server's rate, 0 if size doesn't matter; DISK_TICKS: of all
  * @jitter_pct: times vary by this much to both sides
  * @change_ns: when the speed changes, 0 for never
  * @change_pct: times from then on, in percent
@@ -80,6 +85,8 @@ struct disk_io {
  * @track: where the head is
  * @free_ns: when each channel will be free
  * @writes: so far
+ * @tick: the tick of which I/O is begun with
+ * @left: bytes that it has left
  */
 struct disk {
 	struct sim_disk model;
@@ -90,6 +97,8 @@ struct disk {
 	u32 track;
 	u64 free_ns[DISK_MAX_CHANNELS];
 	u64 writes;
+	u64 tick;
+	u64 left;
 };
 
 void disk_init(struct disk *d, const struct sim_disk *model,

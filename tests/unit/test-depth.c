@@ -15,12 +15,18 @@
 #define THINK_NS	20000
 #define WORKER_NS	3000
 #define NR_RUNS		3
+/* Few I/Os, of which each takes another time. */
+#define NR_ROTATING	12
 #define SEC		((u64)NSEC_PER_SEC)
 
 /* A disk and two groups of readers, for so long. */
 struct setup {
 	struct sim_disk disk;
 	u32 readers[2];
+	u32 weights[2];
+	u32 sectors[2];		/* 0 for 4 KiB */
+	u64 think_ns;
+	const char *policy;
 	u64 run_ns;
 };
 
@@ -36,7 +42,8 @@ static struct sim *run(const struct setup *setup, u32 depth, u32 seed,
 		.send_ns	= WORKER_NS,
 		.disk		= setup->disk,
 		.nr_groups	= 2,
-		.weights	= { 200, 100 },
+		.weights	= { setup->weights[0], setup->weights[1] },
+		.policy		= ioband_policy_find(setup->policy),
 		.nr_loads	= 2,
 	};
 	struct sim *s;
@@ -46,7 +53,9 @@ static struct sim *run(const struct setup *setup, u32 depth, u32 seed,
 		c.loads[i].group = i;
 		c.loads[i].kind = SIM_READERS;
 		c.loads[i].n = setup->readers[i];
-		c.loads[i].think_ns = THINK_NS;
+		c.loads[i].think_ns = setup->think_ns;
+		c.loads[i].min_sectors = setup->sectors[i];
+		c.loads[i].max_sectors = setup->sectors[i];
 		c.loads[i].think_jitter_pct = 50;
 		c.loads[i].prio = IOBAND_PRIO_BE;
 		/* Only writes make a disk stall. */
@@ -58,6 +67,9 @@ static struct sim *run(const struct setup *setup, u32 depth, u32 seed,
 	sim_run(s, setup->run_ns);
 	return s;
 }
+
+#define DEFAULTS \
+	.weights = { 200, 100 }, .think_ns = THINK_NS, .policy = "default"
 
 #define EVEN(n, ns, pct) {						\
 	.servers = n, .read_ns = ns, .jitter_pct = pct }
@@ -136,22 +148,24 @@ static const struct depth_row {
 	  4, 10, 6667, 30, 9850 },
 };
 
-/* Of three runs together, since a disk whose times vary gives varying sums. */
+/* Of all runs together, since a disk whose times vary gives varying sums. */
 static void test_depth(void **state)
 {
 	const struct depth_row *row = *state;
 	struct setup setup = {
 		.disk		= row->disk,
 		.readers	= { row->readers[0], row->readers[1] },
+		DEFAULTS,
 		/* A rotating disk does 100 to 200 I/Os a second. */
 		.run_ns		= (row->disk.kind == DISK_ROTATES ? 100 : 6) *
 				  SEC,
 	};
 	u64 bare = 0, done[2] = {}, sum, share, off;
-	u32 i, found = 0;
+	u32 i, found = 0, runs;
 	struct sim *s;
 
-	for (i = 0; i < NR_RUNS; i++) {
+	runs = row->disk.kind == DISK_ROTATES ? NR_ROTATING : NR_RUNS;
+	for (i = 0; i < runs; i++) {
 		s = run(&setup, 0, i, false);
 		bare += s->groups[0].ios + s->groups[1].ios;
 		sim_free(s);
@@ -180,12 +194,69 @@ static void test_depth(void **state)
 		failf("the sum is below %u/100 %%", row->sum);
 }
 
+/*
+ * Small I/O against large, both groups of the same weight by bytes. The disk does
+ * its bytes in bursts, in which it is faster than the processor: the group of small
+ * I/O runs out of it for a moment, and each large one that is let past it then is
+ * worth 64 of them.
+ */
+static const struct sizes_row {
+	const char *name;
+	u32 sectors[2];
+	u64 think_ns;
+	u32 off;		/* in 1/100 % */
+	u32 sum;		/* of no control, in 1/100 % */
+} sizes_rows[] = {
+	{ "depth by size: 4 KiB each", { 8, 8 }, THINK_NS, 20, 9900 },
+	{ "depth by size: 4 KiB, 256 KiB", { 8, 512 }, THINK_NS, 100, 9900 },
+	{ "depth by size: 4 KiB, 256 KiB, a slow processor", { 8, 512 },
+	  1000000, 100, 9900 },
+};
+
+static void test_sizes(void **state)
+{
+	const struct sizes_row *row = *state;
+	struct setup setup = {
+		.disk		= { .kind = DISK_TICKS, .servers = 64,
+				    .read_ns = 100000,
+				    .bytes_per_sec = 40000000 },
+		.readers	= { 64, 64 },
+		.weights	= { 100, 100 },
+		.sectors	= { row->sectors[0], row->sectors[1] },
+		.think_ns	= row->think_ns,
+		.policy		= "weight-iosize",
+		.run_ns		= 12 * SEC,
+	};
+	u64 bytes[2], bare, sum, share;
+	struct sim *s;
+	u32 i, found;
+
+	s = run(&setup, 0, 0, false);
+	bare = s->groups[0].bytes[IOBAND_READ] + s->groups[1].bytes[IOBAND_READ];
+	sim_free(s);
+	s = run(&setup, 0, 0, true);
+	for (i = 0; i < 2; i++)
+		bytes[i] = s->groups[i].bytes[IOBAND_READ];
+	found = s->sched.finder.found;
+	sim_free(s);
+	sum = (bytes[0] + bytes[1]) * 10000 / bare;
+	share = bytes[0] * 10000 / (bytes[0] + bytes[1]);
+	print_message("# %-50s depth %u, share %llu/100 %%, sum %llu/100 %%\n",
+		      row->name, found, (unsigned long long)share,
+		      (unsigned long long)sum);
+	if (share + row->off < 5000 || share > 5000 + row->off)
+		failf("the share is off by more than %u/100 %%", row->off);
+	if (sum < row->sum)
+		failf("the sum is below %u/100 %%", row->sum);
+}
+
 /* A depth that is set is kept, whatever the disk. */
 static void test_depth_set(void **state)
 {
 	static const struct setup setup = {
 		.disk		= { .servers = 4, .read_ns = 1000000 },
 		.readers	= { 16, 16 },
+		DEFAULTS,
 		.run_ns		= NSEC_PER_SEC,
 	};
 	struct sim *s = run(&setup, 3, 0, true);
@@ -207,7 +278,7 @@ static void test_depth_limit(void **state)
 	ioband_depth_start(&d, 6);
 	for (i = 0; i < 100000; i++) {
 		now += 1000000 / depth;
-		depth = ioband_depth_done(&d, 128, true, now);
+		depth = ioband_depth_done(&d, 1, 128, true, now);
 		most = max(most, depth);
 	}
 	assert_int_equal(most, 6);
@@ -231,7 +302,7 @@ static void test_depth_cpu_bound(void **state)
 	ioband_depth_start(&d, 128);
 	for (i = 0; i < 2000; i++) {
 		now += depth == 1 ? 18000 : 12000;
-		depth = ioband_depth_done(&d, 128, depth == 1, now);
+		depth = ioband_depth_done(&d, 1, 128, depth == 1, now);
 		if (depth > 1)
 			ioband_depth_idle(&d, false);
 	}
@@ -251,18 +322,18 @@ static void test_depth_load_ends(void **state)
 		/* Until a trial is under way, and a bit longer. */
 		for (i = 0; i < 10000 && !d.trial; i++) {
 			now += 1000000;
-			ioband_depth_done(&d, 128, true, now);
+			ioband_depth_done(&d, 1, 128, true, now);
 		}
 		if (d.trial)
 			trials++;
 		for (i = 0; i < n % 8; i++) {
 			now += 1000000;
-			ioband_depth_done(&d, 128, i + 2 < n % 8, now);
+			ioband_depth_done(&d, 1, 128, i + 2 < n % 8, now);
 		}
 		ioband_depth_idle(&d, false);
 		now += (20 + n) * 1000000ULL;
 		assert_int_equal(d.found, 1);
-		ioband_depth_done(&d, 128, true, now);
+		ioband_depth_done(&d, 1, 128, true, now);
 		assert_int_equal(d.depth, 1);
 	}
 	assert_int_equal(trials, 1000);
@@ -273,6 +344,7 @@ int main(void)
 	static struct harness h;
 
 	add_table(&h, test_depth, depth_rows);
+	add_table(&h, test_sizes, sizes_rows);
 	add_test(&h, "test_depth_set", test_depth_set, NULL);
 	add_test(&h, "test_depth_limit", test_depth_limit, NULL);
 	add_test(&h, "test_depth_cpu_bound", test_depth_cpu_bound, NULL);
