@@ -359,7 +359,7 @@ static void domain_set(struct ioband_domain *dom,
 		ioband_sched_set_depth(&dom->sched, set->io_throttle);
 	else
 		ioband_sched_find_depth(&dom->sched, limit);
-	WRITE_ONCE(dom->depth, dom->sched.depth);
+	__ioband_domain_follow(dom);
 	if (dom->sched.policy != set->policy)
 		ioband_sched_set_policy(&dom->sched, set->policy);
 	dom->sched.token_base = set->token_base;

@@ -25,6 +25,10 @@
  * time, so that in the long run trials take a small part of it. A rate that
  * changes by a quarter starts all over.
  *
+ * A group that has the disk to itself needs no order, so for it a depth is found
+ * apart: it may be deeper for less, and is kept for the next time, as is that for
+ * several. The caller says which is in force (ioband_depth_alone()).
+ *
  * Only I/O that asks the core is seen, which is all while an eighth of it or
  * more finds something held; else nobody gains by another depth. That the disk
  * is idle now and then doesn't end a trial: where the processor is the limit it
@@ -34,6 +38,7 @@
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
+#include <linux/time64.h>
 
 #include "dm-ioband-policy.h"
 
@@ -57,12 +62,16 @@
 #define E_GAIN		5
 /* A group alone: holding it has a cost and no use, if the disk takes more. */
 #define E_ALONE		2
+/* Above such an error, times ONE, nothing speaks against a deeper one for it. */
+#define ALONE_ERROR	(ONE / 8)
 /* A group is dry if it is so in more than 1/24 of what is sent. */
 #define DRY_PART	24
 /* Scale of ratios. */
 #define ONE		1024
 /* Without I/O for so many times the usual time: the load has paused. */
 #define PAUSE_LEAST	8
+/* A processor that was busy with something else for a moment is no pause. */
+#define PAUSE_LEAST_NS	(4ULL * NSEC_PER_MSEC)
 /* Something must be held at such a part of the completions, times ONE. */
 #define HELD_LEAST	(ONE / 8)
 
@@ -152,9 +161,13 @@ static void set_depth(struct ioband_depth *d, u32 depth)
 void ioband_depth_start(struct ioband_depth *d, u32 most)
 {
 	u32 depth = clamp(d->found, 1U, most);
+	u32 other = d->other;
+	bool alone = d->alone;
 
 	memset(d, 0, sizeof(*d));
 	d->most = most;
+	d->other = other;
+	d->alone = alone;
 	d->found = depth;
 	d->depth = depth;
 	d->up_pct = 100;
@@ -214,10 +227,11 @@ static bool is_clear(const struct ioband_depth *d, bool *larger)
 			      max_t(u64, rate_mean(fast), 1));
 	u64 error = rate_error(&d->base) + rate_error(&d->tried);
 	u32 idle = gain(small, large, E_IDLE);
-	u32 some = gain(small, large, d->mixed ? E_GAIN : E_ALONE);
+	u32 some = gain(small, large, d->alone ? E_ALONE : E_GAIN);
 	/* A dry group makes the middle zone part of the lower one. */
 	bool dry = up ? is_dry(d) : d->base_dry;
 	u32 edge = dry ? idle : some;
+	bool noisy;
 
 	*larger = ratio > edge;
 	/*
@@ -226,10 +240,14 @@ static bool is_clear(const struct ioband_depth *d, bool *larger)
 	 */
 	if (d->tried.blocks < BLOCKS_MIN && (up || !*larger))
 		return up && dry && d->stretch && !*larger;
+	noisy = d->alone && error > ALONE_ERROR;
 	/* No more I/O than in blocks of the usual length, if they are enough. */
-	if (d->tried.blocks >= max(BLOCKS_MAX >> d->stretch, BLOCKS_SOME))
+	if (d->tried.blocks >= max(BLOCKS_MAX >> d->stretch, BLOCKS_SOME)) {
+		if (noisy)
+			*larger = ratio + error > edge;
 		return true;
-	return ratio > edge + error || ratio + error < edge;
+	}
+	return ratio > edge + error || (ratio + error < edge && !noisy);
 }
 
 static void end_trial(struct ioband_depth *d, bool larger)
@@ -262,7 +280,6 @@ static void begin_trial(struct ioband_depth *d, u32 depth)
 {
 	d->trial = depth;
 	d->base_dry = is_dry(d);
-	d->mixed = false;
 	memset(&d->tried, 0, sizeof(d->tried));
 	set_depth(d, depth);
 }
@@ -335,7 +352,8 @@ static void found_block(struct ioband_depth *d, u64 ns)
 static void after_idle(struct ioband_depth *d, u64 gap_ns, u64 now_ns)
 {
 	d->idle = false;
-	if (!d->unseen && gap_ns < d->gap_ns * PAUSE_LEAST)
+	if (!d->unseen &&
+	    gap_ns < max(d->gap_ns * PAUSE_LEAST, PAUSE_LEAST_NS))
 		return;
 	d->unseen = false;
 	if (d->trial) {
@@ -387,6 +405,33 @@ u32 ioband_depth_done(struct ioband_depth *d, u32 tokens, u32 load, bool held,
 			end_trial(d, larger);
 	}
 	start_block(d, now_ns);
+	return d->depth;
+}
+
+/**
+ * ioband_depth_alone - tell whether one group alone has I/O
+ * @d: the state
+ * @alone: it has
+ *
+ * A depth that suits one group may break the shares of several, so two are kept.
+ *
+ * Return: the depth to use from now on.
+ */
+u32 ioband_depth_alone(struct ioband_depth *d, bool alone)
+{
+	bool known = d->other;
+
+	if (d->alone == alone)
+		return d->depth;
+	swap(d->found, d->other);
+	if (!known)
+		d->found = d->other;
+	d->alone = alone;
+	restart(d);
+	if (known) {
+		d->wait[0] = WAIT_AGAIN;
+		d->wait[1] = WAIT_AGAIN;
+	}
 	return d->depth;
 }
 

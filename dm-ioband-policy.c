@@ -104,6 +104,8 @@
 #define AGE_NS			NSEC_PER_SEC
 /* Span over which the pace of the clock is measured. */
 #define PACE_NS			(100 * NSEC_PER_MSEC)
+/* Without I/O of another for so long, a group has the disk to itself. */
+#define LONE_NS			(NSEC_PER_SEC / 2)
 /* A group that couldn't get its minimum catches up on this much time. */
 #define DUE_MAX_NS		((u64)NSEC_PER_SEC)
 
@@ -305,6 +307,41 @@ void ioband_sched_init(struct ioband_sched *s, const struct ioband_policy *p,
 	s->carryover = IOBAND_CARRYOVER_DEFAULT;
 }
 
+static void forget_lone(struct ioband_sched *s)
+{
+	s->lone = NULL;
+	if (s->find)
+		s->depth = ioband_depth_alone(&s->finder, false);
+}
+
+/* I/O of a group arrived. Is there another one? */
+static void note_group(struct ioband_sched *s, const struct ioband_share *g,
+		       u64 now_ns)
+{
+	if (!s->find)
+		return;
+	if (s->lone != g) {
+		forget_lone(s);
+		s->lone = g;
+		s->lone_ns = now_ns;
+	} else if (now_ns - s->lone_ns >= LONE_NS && s->held == g->held &&
+		   s->inside == g->inside) {
+		s->depth = ioband_depth_alone(&s->finder, true);
+	}
+}
+
+/**
+ * ioband_alone - the group that has the disk to itself
+ * @s: the domain's state
+ *
+ * Return: NULL if there are several. Else the depth suits that group only, and
+ * all I/O of any other must be told to the core.
+ */
+const struct ioband_share *ioband_alone(const struct ioband_sched *s)
+{
+	return s->find && s->finder.alone ? s->lone : NULL;
+}
+
 /**
  * ioband_sched_set_depth - change the depth
  * @s: the domain's state
@@ -314,6 +351,7 @@ void ioband_sched_init(struct ioband_sched *s, const struct ioband_policy *p,
  */
 void ioband_sched_set_depth(struct ioband_sched *s, u32 depth)
 {
+	forget_lone(s);
 	s->find = false;
 	s->depth = depth;
 }
@@ -327,8 +365,10 @@ void ioband_sched_set_depth(struct ioband_sched *s, u32 depth)
  */
 void ioband_sched_find_depth(struct ioband_sched *s, u32 most)
 {
-	if (!s->find || s->finder.most != most)
+	if (!s->find || s->finder.most != most) {
+		forget_lone(s);
 		ioband_depth_start(&s->finder, most);
+	}
 	s->find = true;
 	s->depth = s->finder.depth;
 }
@@ -420,6 +460,8 @@ void ioband_share_deactivate(struct ioband_share *g)
 	list_del_init(&g->all);
 	if (g->sched->batch == g)
 		g->sched->batch = NULL;
+	if (g->sched->lone == g)
+		forget_lone(g->sched);
 	forget_returns(g);
 }
 
@@ -892,6 +934,7 @@ void ioband_hold(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 	struct ioband_queue *q = &g->queue[r->dir];
 	struct ioband_queue *other = &g->queue[!r->dir];
 
+	note_group(g->sched, g, now_ns);
 	if (r->sync)
 		note_arrival(g, now_ns);
 	/* An idle direction doesn't hoard turns against the other one. */
@@ -1388,8 +1431,6 @@ void ioband_take(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 	s->inside++;
 	g->inside++;
 	if (s->find && !g->parent) {
-		s->finder.mixed |= s->finder.last && s->finder.last != g;
-		s->finder.last = g;
 		s->finder.sent += tokens;
 		if (any_dry(s, g->tag))
 			s->finder.dry += tokens;
@@ -1526,6 +1567,7 @@ void ioband_charge_debt(struct ioband_share *g, const struct ioband_req *r,
 	struct ioband_sched *s = g->sched;
 	enum ioband_limit i;
 
+	note_group(s, g, now_ns);
 	charge_tags(g, s->policy->cost(r->sectors, r->ios), true);
 	for (; g; g = g->parent) {
 		for (i = 0; g->limited && i < IOBAND_NR_LIMITS; i++) {

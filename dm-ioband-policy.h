@@ -288,6 +288,7 @@ struct ioband_rate {
  * struct ioband_depth - the search for a disk's depth
  * @depth: depth in use
  * @found: the best so far
+ * @other: what was found while it was the other way round with @alone, or 0
  * @trial: depth on trial instead, 0 for none
  * @most: largest depth allowed
  * @up_pct: how much deeper the next trial is
@@ -300,8 +301,7 @@ struct ioband_rate {
  * @idle: nothing was in flight since the last completion, or
  * @unseen: there were others since
  * @base_dry: a group was dry at the found depth
- * @mixed: more than one group was served since the last trial began
- * @last: the group that was served last
+ * @alone: only one group has I/O
  * @sent: tokens sent since the last trial began or ended
  * @dry: of these, sent while a group was dry
  * @block_ns: start of the present block
@@ -316,6 +316,7 @@ struct ioband_rate {
 struct ioband_depth {
 	u32 depth;
 	u32 found;
+	u32 other;
 	u32 trial;
 	u32 most;
 	u32 up_pct;
@@ -327,8 +328,7 @@ struct ioband_depth {
 	bool idle;
 	bool unseen;
 	bool base_dry;
-	bool mixed;
-	const struct ioband_share *last;
+	bool alone;
 	u64 sent;
 	u64 dry;
 	u64 tokens;
@@ -358,6 +358,8 @@ struct ioband_depth {
  * @thirsty: groups that hold nothing and have I/O in the disk, by tag
  * @finder: the search for @depth
  * @find: it is on
+ * @lone: the group of which the last I/O was, while @find
+ * @lone_ns: since when there was no other
  * @depth: I/Os in flight at which holding starts, >= 1
  * @held: number of held I/Os
  * @token_base: burst in tokens, 0 for the policy's own
@@ -384,6 +386,8 @@ struct ioband_sched {
 	struct rb_root_cached thirsty;
 	struct ioband_depth finder;
 	bool find;
+	const struct ioband_share *lone;
+	u64 lone_ns;
 	u32 inside;
 	u64 seq;
 	u32 depth;
@@ -415,6 +419,7 @@ void ioband_bucket_owe(struct ioband_bucket *b, u64 tokens, u64 least,
 void ioband_depth_start(struct ioband_depth *d, u32 most);
 u32 ioband_depth_done(struct ioband_depth *d, u32 tokens, u32 load, bool held,
 		      u64 now_ns);
+u32 ioband_depth_alone(struct ioband_depth *d, bool alone);
 void ioband_depth_idle(struct ioband_depth *d, bool unseen);
 bool ioband_depth_watches(const struct ioband_depth *d);
 
@@ -452,6 +457,7 @@ void ioband_charge_debt(struct ioband_share *g, const struct ioband_req *r,
 			u64 now_ns);
 struct ioband_req *ioband_drain(struct ioband_share *g);
 bool ioband_wants_room(const struct ioband_sched *s);
+const struct ioband_share *ioband_alone(const struct ioband_sched *s);
 bool ioband_watches(struct ioband_sched *s, u32 in_flight);
 const struct ioband_share *ioband_pausing(const struct ioband_share *g,
 					  enum ioband_limit *limit);

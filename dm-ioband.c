@@ -103,6 +103,25 @@ static void __ioband_contend(struct ioband_domain *dom)
 	smp_mb();
 }
 
+/**
+ * __ioband_domain_follow - put in force what the core found
+ * @dom: the domain
+ *
+ * Context: any, under ioband_domain.lock.
+ */
+void __ioband_domain_follow(struct ioband_domain *dom)
+{
+	const struct ioband_share *lone = ioband_alone(&dom->sched);
+
+	lockdep_assert_held(&dom->lock);
+
+	/* Others read it all the time. */
+	if (dom->depth != dom->sched.depth)
+		WRITE_ONCE(dom->depth, dom->sched.depth);
+	if (dom->lone != lone)
+		WRITE_ONCE(dom->lone, lone);
+}
+
 static void __ioband_kick(struct ioband_domain *dom)
 {
 	dom->kicked = true;
@@ -369,9 +388,11 @@ static int ioband_map_contended(struct ioband_device *dev, struct bio *bio,
 		__ioband_count(io);
 		if (!dev->straight)
 			ioband_charge_debt(&g->share, &io->req, now_ns);
+		__ioband_domain_follow(dom);
 	} else {
 		io->req.prio = ioband_prio(bio);
 		ioband_hold(&g->share, &io->req, now_ns);
+		__ioband_domain_follow(dom);
 		next = NULL;
 		if (!(bio->bi_opf & REQ_NOWAIT) ||
 		    ioband_peek(&dom->sched, atomic_read(&dom->in_flight),
@@ -393,6 +414,13 @@ static int ioband_map_contended(struct ioband_device *dev, struct bio *bio,
 	return ret;
 }
 
+/* Is it not the group that has the disk to itself, if there is one? */
+static bool is_another(const struct ioband_share *lone,
+		       const struct ioband_group *g)
+{
+	return lone && lone != &g->share;
+}
+
 static int ioband_map_group(struct ioband_device *dev, struct bio *bio,
 			    struct ioband_io *io, struct ioband_io **other)
 {
@@ -406,7 +434,9 @@ static int ioband_map_group(struct ioband_device *dev, struct bio *bio,
 	}
 
 	urgent = is_urgent(bio);
-	if (unlikely(READ_ONCE(dom->contended) || READ_ONCE(io->group->always)))
+	if (unlikely(READ_ONCE(dom->contended) ||
+		     READ_ONCE(io->group->always) ||
+		     is_another(READ_ONCE(dom->lone), io->group)))
 		return ioband_map_contended(dev, bio, io, urgent, other);
 	if (unlikely(urgent))
 		atomic_add(io->req.ios, &dom->in_flight);
@@ -457,9 +487,7 @@ static int ioband_end_io(struct dm_target *ti, struct bio *bio,
 			spin_lock_irqsave(&dom->lock, flags);
 			now_ns = ktime_get_ns();
 			ioband_done(&io->group->share, &io->req, now_ns);
-			/* It may have been found to be another. */
-			if (dom->depth != dom->sched.depth)
-				WRITE_ONCE(dom->depth, dom->sched.depth);
+			__ioband_domain_follow(dom);
 			__ioband_domain_wake(dom, now_ns);
 			spin_unlock_irqrestore(&dom->lock, flags);
 		}
@@ -495,6 +523,7 @@ void __ioband_group_release(struct ioband_device *dev, struct ioband_group *g)
 	while ((r = ioband_drain(&g->share)))
 		__ioband_send_soon(dom, req_to_io(r));
 	ioband_share_deactivate(&g->share);
+	__ioband_domain_follow(dom);
 	__ioband_kick(dom);
 }
 
@@ -549,6 +578,7 @@ static void ioband_set_active(struct ioband_device *dev, bool active)
 		else
 			ioband_share_deactivate(&g->share);
 	}
+	__ioband_domain_follow(dom);
 	spin_unlock_irqrestore(&dom->lock, flags);
 }
 

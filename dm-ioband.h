@@ -91,6 +91,7 @@ struct ioband_settings {
  * @contended: I/O may be held: every I/O takes the lock
  * @depth: I/Os in flight at which holding starts
  * @limit: most I/Os in flight
+ * @lone: the only group whose I/O needn't take the lock, NULL for all
  * @in_flight: I/Os in flight at the lower devices
  * @lock: see the locks above; covers the members down to @timer
  * @sched: the core's state
@@ -110,6 +111,7 @@ struct ioband_domain {
 	bool contended;
 	u32 depth;
 	u32 limit;
+	const struct ioband_share *lone;
 
 	atomic_t in_flight ____cacheline_aligned_in_smp;
 
@@ -278,6 +280,7 @@ struct ioband_io {
 
 int ioband_domain_init(struct ioband_domain *dom);
 void ioband_domain_stop(struct ioband_domain *dom);
+void __ioband_domain_follow(struct ioband_domain *dom);
 void __ioband_domain_wake(struct ioband_domain *dom, u64 now_ns);
 void __ioband_fold(struct ioband_domain *dom, struct ioband_group *g);
 void __ioband_group_release(struct ioband_device *dev, struct ioband_group *g);

@@ -234,11 +234,13 @@ static void map_contended(struct sim *s, struct sim_io *io)
 		go_straight(s, io);
 		if (g->share.active) {
 			ioband_charge_debt(&g->share, &io->req, s->now_ns);
+			s->depth = s->sched.depth;
 			WATCH(s, debt, io);
 		}
 	} else {
 		WATCH(s, before_hold, io);
 		ioband_hold(&g->share, &io->req, s->now_ns);
+		s->depth = s->sched.depth;
 		WATCH(s, hold, io);
 		send_next(s);
 	}
@@ -248,6 +250,7 @@ static void map_contended(struct sim *s, struct sim_io *io)
 
 static void submit(struct sim *s, struct sim_io *io)
 {
+	const struct ioband_share *lone = ioband_alone(&s->sched);
 	struct sim_group *g = &s->groups[io->group];
 
 	g->submitted += io->tokens;
@@ -255,6 +258,7 @@ static void submit(struct sim *s, struct sim_io *io)
 	if (s->cfg.no_control) {
 		go_straight(s, io);
 	} else if (s->contended || ioband_share_limited(&g->share) ||
+		   (lone && lone != &g->share) ||
 		   (!io->urgent && !has_room(s, io->req.ios))) {
 		map_contended(s, io);
 	} else {

@@ -18,6 +18,7 @@
 /* Few I/Os, of which each takes another time. */
 #define NR_ROTATING	12
 #define SEC		((u64)NSEC_PER_SEC)
+#define MSEC		((u64)NSEC_PER_MSEC)
 
 /* A disk and two groups of readers, for so long. */
 struct setup {
@@ -250,6 +251,62 @@ static void test_sizes(void **state)
 		failf("the sum is below %u/100 %%", row->sum);
 }
 
+/*
+ * A group of 64 readers; one of high weight with one reader comes and goes. Beside
+ * it the depth is small, or its share would break; alone the disk is kept full. Each
+ * depth is kept for the next time, so that the one that comes back has its share
+ * from its first I/O on.
+ */
+static void test_alone(void **state)
+{
+	static const struct sim_config c = {
+		.carryover	= IOBAND_CARRYOVER_DEFAULT,
+		.send_ns	= WORKER_NS,
+		.disk		= ROTATING,
+		.nr_groups	= 2,
+		.weights	= { 100, 200 },
+		.nr_loads	= 2,
+		.loads = {
+			{ .group = 0, .kind = SIM_READERS, .n = 64,
+			  .think_ns = THINK_NS },
+			{ .group = 1, .kind = SIM_READERS, .n = 1,
+			  .think_ns = THINK_NS, .on_ns = 100 * SEC,
+			  .off_ns = 100 * SEC },
+		},
+	};
+	struct sim *s = sim_new(&c);
+	const struct ioband_share *first = &s->groups[0].share;
+	u32 several, alone;
+	u64 share;
+
+	(void)state;
+	sim_run(s, 99 * SEC);
+	assert_null(ioband_alone(&s->sched));
+	several = s->sched.finder.found;
+	sim_run(s, 199 * SEC);
+	assert_ptr_equal(ioband_alone(&s->sched), first);
+	alone = s->sched.finder.found;
+	print_message("# several: %u, alone: %u\n", several, alone);
+	assert_in_range(several, 1, 3);
+	assert_in_range(alone, 16, 128);
+
+	/* The other one is back. */
+	sim_run(s, 200 * SEC + MSEC);
+	assert_null(ioband_alone(&s->sched));
+	assert_int_equal(s->sched.finder.found, several);
+	sim_run(s, 202 * SEC);
+	sim_reset_counts(s);
+	sim_run(s, 222 * SEC);
+	share = s->groups[1].ios * 100 / (s->groups[0].ios + s->groups[1].ios);
+	assert_in_range(share, 60, 67);
+
+	/* And away, and a third time: both are known. */
+	sim_run(s, 301 * SEC);
+	assert_ptr_equal(ioband_alone(&s->sched), first);
+	assert_in_range(s->sched.finder.found, alone * 3 / 4, 128);
+	sim_free(s);
+}
+
 /* A depth that is set is kept, whatever the disk. */
 static void test_depth_set(void **state)
 {
@@ -345,6 +402,7 @@ int main(void)
 
 	add_table(&h, test_depth, depth_rows);
 	add_table(&h, test_sizes, sizes_rows);
+	add_test(&h, "test_alone", test_alone, NULL);
 	add_test(&h, "test_depth_set", test_depth_set, NULL);
 	add_test(&h, "test_depth_limit", test_depth_limit, NULL);
 	add_test(&h, "test_depth_cpu_bound", test_depth_cpu_bound, NULL);

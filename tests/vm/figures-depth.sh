@@ -3,7 +3,7 @@
 #
 # The automatic threshold, nothing set: readers on disks that do 1, 4, 32 and 128 I/Os
 # at a time, or so many bytes a second, or that change their speed; two devices of
-# weights 200 and 100. The shares, the sum against the same load without control, and
+# weights 200 and 100, and one alone. The shares, the sum against the same load without control, and
 # the depth that was found.
 
 # shellcheck source=tests/lib/figures.sh
@@ -108,5 +108,26 @@ stop_load
 remove_devices
 remove_named_disk slow
 remove_named_disk fast
+
+# The depth for a group alone isn't in force for a second one, from its first I/O on:
+# what was found for several is, which on so slow a disk isn't much within the time
+# until the first one counts as alone.
+make_disk 32 40000000
+make_ioband 0 200 100
+start_load "${devices[0]}" randread 1 --ioengine=libaio --iodepth=64
+sleep 15
+alone=$(found)
+stop_load
+# Now there is room, and I/O passes without a look at what others do.
+start_load "${devices[0]}" randread 1 --ioengine=libaio --iodepth=16
+sleep 1
+dd if="/dev/${devices[1]}" of=/dev/null bs=4k count=1 iflag=direct status=none || trouble "dd"
+several=$(found)
+figure "a group alone" "depth=$alone" "depth_of_several=$several"
+check "a group alone: the depth of the disk is found" "d >= 30 && d <= 40" "d=$alone"
+check "a group alone: the depth is another with a second one" "d < 16" "d=$several"
+stop_load
+remove_devices
+remove_disk
 
 figures_done

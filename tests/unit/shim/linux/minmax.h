@@ -24,4 +24,10 @@
 #define max_t(type, a, b)	max((type)(a), (type)(b))
 #define clamp(v, lo, hi)	min(max(v, lo), hi)
 
+#define swap(a, b) do {							\
+	__typeof__(a) _tmp = (a);					\
+	(a) = (b);							\
+	(b) = _tmp;							\
+} while (0)
+
 #endif /* SHIM_MINMAX_H */
