@@ -269,6 +269,26 @@ nowait() {
 }
 t 120 "RWF_NOWAIT is held and completes" nowait
 
+# What was held is sent by others, who may wait for the disk: here for the only place
+# in its queue, where others are, too. Each waits there itself, so there are many. fio
+# ends at the first EAGAIN.
+nowait_later() {
+	local plain raw i
+	nb nullb0 64 irqmode=2 completion_nsec=1000000 hw_queue_depth=1
+	ioband a /dev/nullb0 d 4 0
+	start_fio plain --filename=/dev/mapper/a --ioengine=psync --rw=randread --bs=4k --numjobs=12 \
+		--time_based --runtime=60
+	plain=$FIO
+	start_fio raw --filename=/dev/nullb0 --ioengine=psync --rw=randread --bs=4k --time_based --runtime=60
+	raw=$FIO
+	for ((i = 0; i < 300 && $(io_stat a reads_held) < 100; i++)); do sleep 0.1; done
+	run_fio nowait --filename=/dev/mapper/a --ioengine=pvsync2 --nowait=1 --rw=randread --bs=4k \
+		--number_ios=50 || why "fio failed"
+	end_fio "$plain" plain
+	end_fio "$raw" raw
+}
+t 120 "RWF_NOWAIT that was held waits for the disk" nowait_later
+
 # The priority in the queue is tested without a disk. Here: any of them passes.
 priorities() {
 	local class pids=() p
