@@ -79,6 +79,31 @@ trouble() {
 	exit 1
 }
 
+# share_and_sum BARE: after measure with two devices, sets $share to that of the first
+# in %, and $sum to what both did in % of BARE, I/Os a second without control.
+share_and_sum() {
+	# shellcheck disable=SC2034	# for the caller
+	share=$(calc "100 * ${ios[0]} / (${ios[0]} + ${ios[1]})")
+	# shellcheck disable=SC2034
+	sum=$(calc "100 * $iops / $1")
+}
+
+#--- Latency --------------------------------------------------------------------
+
+# For fio: the whole latency counts, since without control a job sleeps in the
+# submission. Not with --gtod_reduce.
+# shellcheck disable=SC2034	# for those who source this
+fio_latency=(--output-format=json --clat_percentiles=0 --lat_percentiles=1 --percentile_list=50:99:99.9)
+
+# read_latency REPORT JOB: sets $p50, $p99, $p999 (ms) to those of a job's reads.
+read_latency() {
+	# shellcheck disable=SC2034	# for the caller
+	read -r p50 p99 p999 < <(jq -r --arg job "$2" '
+		first(.jobs[] | select(.jobname == $job)).read.lat_ns.percentile |
+		[.["50.000000"], .["99.000000"], .["99.900000"] | (. / 1e3 | round) / 1e3] | join(" ")' "$1")
+	[[ $p999 ]] || trouble "fio printed no latencies"
+}
+
 #--- Disks and devices ----------------------------------------------------------
 
 # make_disk DEPTH NS [MBPS [NAME]]: sets $disk to the name of a disk that takes DEPTH

@@ -17,8 +17,7 @@ found() {
 # verdict TEXT CONTENDED: of $ios, $iops, $bare.
 verdict() {
 	local share sum
-	share=$(calc "100 * ${ios[0]} / (${ios[0]} + ${ios[1]})")
-	sum=$(calc "100 * $iops / $bare")
+	share_and_sum "$bare"
 	figure "$1" "share_percent=$share" "iops=$iops" "bare_iops=$bare" "sum_percent=$sum" "depth=$(found)"
 	(($2)) && check "$1: share within 1 pp of 66.67 %" "s >= 65.67 && s <= 67.67" "s=$share"
 	check "$1: at least 99 % of no control" "s >= 99" "s=$sum"

@@ -151,10 +151,10 @@ reader() {
 	(
 		echo "$BASHPID" >/sys/fs/cgroup/p/cgroup.procs
 		exec fio --direct=1 --ioengine=libaio --norandommap --randrepeat=1 --time_based --runtime=4 \
-			--output-format=json --output=$report --clat_percentiles=0 --lat_percentiles=1 \
-			--percentile_list=99 --name=reader --filename="/dev/$1" --rw=randread --bs=4k --iodepth=1
+			"${fio_latency[@]}" --output=$report --name=reader --filename="/dev/$1" --rw=randread --bs=4k \
+			--iodepth=1
 	) || trouble "fio failed"
-	p99=$(jq -r '.jobs[0].read.lat_ns.percentile["99.000000"] / 1e6' $report)
+	read_latency $report reader
 }
 
 make_disk 4 1000000

@@ -16,13 +16,11 @@ READER_S=4
 
 report=/tmp/fio.json
 
-# The whole latency counts: without control the reader sleeps in the submission.
 # pair READER-DEVICE OTHERS-DEVICE: sets $p99 (ms) and $reader, $others (I/Os a second).
 # Without OTHERS-DEVICE the reader is alone.
 pair() {
 	local args=(--direct=1 --ioengine=libaio --norandommap --randrepeat=1 --time_based
-		--group_reporting --output-format=json "--output=$report"
-		--clat_percentiles=0 --lat_percentiles=1 --percentile_list=50:99:99.9
+		--group_reporting "${fio_latency[@]}" "--output=$report"
 		--name=reader "--filename=/dev/$1" --rw=randread --bs=4k --iodepth=1
 		"--runtime=$READER_S")
 
@@ -32,11 +30,10 @@ pair() {
 			--startdelay=0 "--runtime=$OTHERS_S")
 	fi
 	fio "${args[@]}" || trouble "fio failed"
-	read -r p50 p99 p999 reader others < <(jq -r '
-		(.jobs[] | select(.jobname == "reader") | .read) as $r |
-		([.jobs[] | select(.jobname == "others") | .read.iops] | add // 0) as $o |
-		[ ($r.lat_ns.percentile | .["50.000000"], .["99.000000"], .["99.900000"] | . / 1e6),
-		  $r.iops, $o ] | map(. * 1000 | round / 1000) | join(" ")' $report)
+	read_latency "$report" reader
+	read -r reader others < <(jq -r '
+		[["reader", "others"][] as $job | [.jobs[] | select(.jobname == $job) | .read.iops] | add // 0] |
+		map(. * 1000 | round / 1000) | join(" ")' $report)
 	[[ $others ]] || trouble "fio printed no figures"
 }
 
@@ -89,8 +86,7 @@ for throttle in 1 0; do
 	measure 4 "${devices[@]}"
 	stop_load
 	remove_devices
-	share=$(calc "100 * ${ios[0]} / (${ios[0]} + ${ios[1]})")
-	sum=$(calc "100 * $iops / $bare")
+	share_and_sum "$bare"
 	figure "$text" "share_percent=$share" "iops=$iops" "bare_iops=$bare" "sum_percent=$sum"
 	check "$text: at least 65 %" "s >= 65" "s=$share"
 	check "$text: costs at most 2 % of throughput" "s >= 98" "s=$sum"

@@ -27,8 +27,7 @@ row() {
 		stop_load
 		remove_devices
 
-		share=$(calc "100 * ${ios[0]} / (${ios[0]} + ${ios[1]})")
-		sum=$(calc "100 * $iops / $bare")
+		share_and_sum "$bare"
 		figure "$text" "ios_200=${ios[0]}" "ios_100=${ios[1]}" "share_percent=$share" \
 			"iops=$iops" "bare_iops=$bare" "sum_percent=$sum"
 		# Fewer jobs than the disk takes at a time don't contend.
