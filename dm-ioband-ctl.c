@@ -205,8 +205,9 @@ static int parse_rate(const char *word, const char *key, u64 *rate,
 	return 0;
 }
 
-/* <key>=<value>. Changes @word. */
-static int parse_key(char *word, struct group_words *w, struct ioband_error *e)
+/* <key>=<value>; @more is allowed beside the limits. Changes @word. */
+static int parse_key(char *word, const char *more, struct group_words *w,
+		     struct ioband_error *e)
 {
 	char *value = word;
 	char *key = strsep(&value, "=");
@@ -217,8 +218,8 @@ static int parse_key(char *word, struct group_words *w, struct ioband_error *e)
 			break;
 	if (!value || i == ARRAY_SIZE(ioband_keys))
 		return fail(e, -EINVAL,
-			    "\"%.32s\" is unknown, allowed are: rbps=, wbps=, riops=, wiops=, burst_ms=, parent=",
-			    key);
+			    "\"%.32s\" is unknown, allowed are: rbps=, wbps=, riops=, wiops=, burst_ms=%s",
+			    key, more);
 	if (w->seen & BIT(i))
 		return fail(e, -EINVAL, "%s is given twice", key);
 	w->seen |= BIT(i);
@@ -258,7 +259,7 @@ static int parse_params(char *text, const struct ioband_policy *policy,
 		if (strchr(word, '=')) {
 			/* Keys come last. */
 			do {
-				r = parse_key(word, w, e);
+				r = parse_key(word, ", parent=", w, e);
 				if (r)
 					return r;
 			} while ((word = strsep(&text, ":")));
@@ -493,6 +494,31 @@ static int domain_join(struct ioband_device *dev, const char *name,
 	list_add_tail(&dev->list, &dom->devices);
 	dev->domain = dom;
 	domain_set(dom, &dev->set);
+	return 0;
+}
+
+/*
+ * An I/O that is held by the lower one of two devices counts as in flight for the
+ * upper one: in one domain it would wait for itself.
+ */
+static int check_stack(const struct ioband_device *dev, const char *word,
+		       const char *name, struct ioband_error *e)
+{
+	const struct ioband_device *d;
+	const struct ioband_domain *dom;
+
+	lockdep_assert_held(&ioband_mutex);
+
+	list_for_each_entry(dom, &ioband_domains, list) {
+		if (strcmp(dom->name, name))
+			continue;
+		list_for_each_entry(d, &dom->devices, list)
+			if (dm_disk(dm_table_get_md(d->ti->table)) ==
+			    dev->dev->bdev->bd_disk)
+				return fail(e, -EINVAL,
+					    "device \"%.64s\" is in domain %s itself: one above it needs another domain",
+					    word, name);
+	}
 	return 0;
 }
 
@@ -1031,7 +1057,8 @@ int ioband_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 		goto put_device;
 
 	noio = ioband_lock();
-	r = domain_join(dev, argv[1], &e);
+	r = check_stack(dev, argv[0], argv[1], &e) ?:
+	    domain_join(dev, argv[1], &e);
 	if (r) {
 		ioband_unlock(noio);
 		goto put_device;
@@ -1109,6 +1136,25 @@ static ssize_t emit_counts(const struct ioband_group *g, char *result,
 	return sz;
 }
 
+/*
+ * The id of a group in a table line. dmsetup quotes what is quoted in a line, so a
+ * path that would have to be goes by its number.
+ */
+static ssize_t emit_id(const struct ioband_group *g, char *result,
+		       unsigned int maxlen, ssize_t sz)
+{
+	const char *c;
+
+	for (c = g->name; *c; c++)
+		if (isspace(*c) || *c == '\\')
+			break;
+	if (*c)
+		DMEMIT("%llu", g->id);
+	else
+		DMEMIT("%s", g->name);
+	return sz;
+}
+
 /* [<id>]:<param>[:<param>][:<key>=<value>]... */
 static ssize_t emit_group(const struct ioband_device *dev,
 			  const struct ioband_group *g, char *result,
@@ -1118,7 +1164,7 @@ static ssize_t emit_group(const struct ioband_device *dev,
 	unsigned int i;
 
 	if (g->name)
-		sz = emit_word(g->name, result, maxlen, sz);
+		sz = emit_id(g, result, maxlen, sz);
 	for (i = 0; i < policy->nr_params; i++)
 		DMEMIT(":%u", g->params[i]);
 	for (i = 0; i < IOBAND_NR_KEYS; i++)
@@ -1128,7 +1174,7 @@ static ssize_t emit_group(const struct ioband_device *dev,
 		DMEMIT(":burst_ms=%u", g->burst_ms);
 	if (g->parent && !dev->type->tree) {
 		DMEMIT(":parent=");
-		sz = emit_word(g->parent->name, result, maxlen, sz);
+		sz = emit_id(g->parent, result, maxlen, sz);
 	}
 	return sz;
 }
@@ -1339,7 +1385,7 @@ static int message_limit(struct ioband_device *dev, unsigned int argc,
 	w.parent = NULL;
 	w.seen = 0;
 	for (i = 2; i < argc; i++) {
-		r = parse_key(argv[i], &w, e);
+		r = parse_key(argv[i], "", &w, e);
 		if (r)
 			return r;
 	}

@@ -12,7 +12,8 @@
  *	e >= 0.6	the disk has idle slots: deeper. Nobody really contends.
  *	0.05 < e < 0.6	the disk gets more efficient (it reorders): deeper, unless
  *			a group then has all of its I/O inside the disk while it is
- *			behind its share ("dry"): shares would break.
+ *			behind its share ("dry"), or the disk's queue has no place
+ *			for so much: shares would break.
  *	e <= 0.05	nothing gained: the smaller one.
  *
  * The rate is in tokens, because these are what the policy says that the disk
@@ -66,6 +67,9 @@
 #define ALONE_ERROR	(ONE / 8)
 /* A group is dry if it is so in more than 1/24 of what is sent. */
 #define DRY_PART	24
+/* The disk's queue is too short if more than 1/8, and at least 4, wait for it. */
+#define STUCK_LEAST	4
+#define STUCK_PART	8
 /* Scale of ratios. */
 #define ONE		1024
 /* Without I/O for so many times the usual time: the load has paused. */
@@ -202,6 +206,8 @@ static u32 step_up(const struct ioband_depth *d)
 		depth = 4;
 	/* Nor does it help to have room for more than there is. */
 	depth = min(depth, min(d->most, d->load));
+	if (d->full)
+		depth = min(depth, d->full - 1);
 	return depth > d->found ? depth : 0;
 }
 
@@ -213,6 +219,12 @@ static u32 step_down(const struct ioband_depth *d)
 static bool is_dry(const struct ioband_depth *d)
 {
 	return d->dry * DRY_PART > d->sent;
+}
+
+/* The disk's queue has no places for so much: a slot isn't free when it seems so. */
+static bool is_stuck(const struct ioband_depth *d)
+{
+	return d->stuck >= STUCK_LEAST && d->stuck * STUCK_PART > d->tries;
 }
 
 /* Is the outcome of a trial clear? Then whether the larger depth is better. */
@@ -229,17 +241,18 @@ static bool is_clear(const struct ioband_depth *d, bool *larger)
 	u32 idle = gain(small, large, E_IDLE);
 	u32 some = gain(small, large, d->alone ? E_ALONE : E_GAIN);
 	/* A dry group makes the middle zone part of the lower one. */
-	bool dry = up ? is_dry(d) : d->base_dry;
+	bool dry = up ? d->tried_dry : d->base_dry;
 	u32 edge = dry ? idle : some;
 	bool noisy;
 
 	*larger = ratio > edge;
 	/*
 	 * What fails soon changes nothing: a shallower depth has cost throughput
-	 * until then, a deeper one shares, where blocks are long.
+	 * until then, a deeper one shares, where blocks are long or the disk's
+	 * queue too short: who waits there for a place sends nothing meanwhile.
 	 */
 	if (d->tried.blocks < BLOCKS_MIN && (up || !*larger))
-		return up && dry && d->stretch && !*larger;
+		return up && dry && (d->stretch || is_stuck(d)) && !*larger;
 	noisy = d->alone && error > ALONE_ERROR;
 	/* No more I/O than in blocks of the usual length, if they are enough. */
 	if (d->tried.blocks >= max(BLOCKS_MAX >> d->stretch, BLOCKS_SOME)) {
@@ -261,8 +274,12 @@ static void end_trial(struct ioband_depth *d, bool larger)
 		*wait = WAIT_FIRST;
 		d->wait[!up] = max(d->wait[!up], WAIT_AGAIN);
 		d->base = d->tried;
-		d->base_dry = is_dry(d);
+		d->base_dry = d->tried_dry;
+		if (d->depth != d->found)
+			set_depth(d, d->found);
 	} else {
+		if (up && is_stuck(d))
+			d->full = d->trial;
 		if (up && d->up_pct > least_step(d)) {
 			d->up_pct = d->up_pct == 100 ? 50 : 25;
 		} else {
@@ -279,7 +296,7 @@ static void end_trial(struct ioband_depth *d, bool larger)
 static void begin_trial(struct ioband_depth *d, u32 depth)
 {
 	d->trial = depth;
-	d->base_dry = is_dry(d);
+	d->base_dry = is_dry(d) || is_stuck(d);
 	memset(&d->tried, 0, sizeof(d->tried));
 	set_depth(d, depth);
 }
@@ -306,10 +323,38 @@ static void set_stretch(struct ioband_depth *d)
 	d->base.devs = 0;
 }
 
+/*
+ * That a deeper one is no better has to be known as well of the found depth, which
+ * may have been found by a few blocks that happened to be fast.
+ */
+static bool base_is_short(const struct ioband_depth *d)
+{
+	return d->base.blocks < d->tried.blocks / 2;
+}
+
+/* A block at the depth on trial is complete. */
+static void tried_block(struct ioband_depth *d, u64 ns)
+{
+	bool larger;
+
+	rate_add(&d->tried, ns, d->tokens);
+	d->tried_dry = is_dry(d) || is_stuck(d);
+	if (d->tried.blocks < BLOCKS_FEW || !is_clear(d, &larger))
+		return;
+	if (d->trial > d->found && !larger && base_is_short(d)) {
+		d->pending = d->trial;
+		d->trial = 0;
+		set_depth(d, d->found);
+	} else {
+		end_trial(d, larger);
+	}
+}
+
 /* A block at the found depth is complete. */
 static void found_block(struct ioband_depth *d, u64 ns)
 {
 	u64 mean = rate_mean(&d->base);
+	bool larger;
 	u32 up, down;
 
 	if (d->held < HELD_LEAST) {
@@ -325,9 +370,20 @@ static void found_block(struct ioband_depth *d, u64 ns)
 		    (recent * 4 > mean * 5 || recent * 5 < mean * 4) &&
 		    rate_error(&d->recent) < ONE / 8) {
 			restart(d);
+			/* It was right for the old speed: deeper first. */
+			d->wait[0] = WAIT_AGAIN;
 			return;
 		}
 		memset(&d->recent, 0, sizeof(d->recent));
+	}
+	if (d->pending) {
+		if (base_is_short(d))
+			return;
+		d->trial = d->pending;
+		d->pending = 0;
+		is_clear(d, &larger);
+		end_trial(d, larger);
+		return;
 	}
 	d->since[0]++;
 	d->since[1]++;
@@ -378,7 +434,6 @@ u32 ioband_depth_done(struct ioband_depth *d, u32 tokens, u32 load, bool held,
 		      u64 now_ns)
 {
 	u64 gap_ns = d->last_ns ? now_ns - d->last_ns : 0;
-	bool larger;
 	u64 ns;
 
 	if (d->idle)
@@ -397,15 +452,27 @@ u32 ioband_depth_done(struct ioband_depth *d, u32 tokens, u32 load, bool held,
 		d->skip--;
 		d->dry = 0;
 		d->sent = 0;
+		d->tries = 0;
+		d->stuck = 0;
 	} else if (!d->trial) {
 		found_block(d, ns);
 	} else {
-		rate_add(&d->tried, ns, d->tokens);
-		if (d->tried.blocks >= BLOCKS_FEW && is_clear(d, &larger))
-			end_trial(d, larger);
+		tried_block(d, ns);
 	}
 	start_block(d, now_ns);
 	return d->depth;
+}
+
+/**
+ * ioband_depth_sent - tell of I/O that was handed to the disk
+ * @d: the state
+ * @ios: how many, by a thread that sees whether it had to wait
+ * @stuck: of these, for which there was no place in the disk's queue
+ */
+void ioband_depth_sent(struct ioband_depth *d, u32 ios, u32 stuck)
+{
+	d->tries += ios;
+	d->stuck += stuck;
 }
 
 /**
@@ -420,6 +487,7 @@ u32 ioband_depth_done(struct ioband_depth *d, u32 tokens, u32 load, bool held,
 u32 ioband_depth_alone(struct ioband_depth *d, bool alone)
 {
 	bool known = d->other;
+	u32 full = d->full;
 
 	if (d->alone == alone)
 		return d->depth;
@@ -428,6 +496,7 @@ u32 ioband_depth_alone(struct ioband_depth *d, bool alone)
 		d->found = d->other;
 	d->alone = alone;
 	restart(d);
+	d->full = full;
 	if (known) {
 		d->wait[0] = WAIT_AGAIN;
 		d->wait[1] = WAIT_AGAIN;

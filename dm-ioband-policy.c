@@ -1508,6 +1508,18 @@ void ioband_done(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 	}
 }
 
+/**
+ * ioband_sent - tell of I/O that was handed to the disk
+ * @s: the domain's state
+ * @ios: how many, by a thread that sees whether it had to wait
+ * @stuck: of these, for which there was no place in the disk's queue
+ */
+void ioband_sent(struct ioband_sched *s, u32 ios, u32 stuck)
+{
+	if (s->find)
+		ioband_depth_sent(&s->finder, ios, stuck);
+}
+
 /* A tag that is charged, up to half of the burst or @debt beyond the clock. */
 static u64 charge_tag(const struct ioband_level *l, u64 tag, u64 add, u64 most,
 		      bool debt)

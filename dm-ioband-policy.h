@@ -290,6 +290,8 @@ struct ioband_rate {
  * @found: the best so far
  * @other: what was found while it was the other way round with @alone, or 0
  * @trial: depth on trial instead, 0 for none
+ * @pending: depth that was on trial, but the found one isn't known well enough
+ * @full: a depth for which the disk's queue was too short, 0 if none is known
  * @most: largest depth allowed
  * @up_pct: how much deeper the next trial is
  * @stretch: blocks are longer by this power of two
@@ -301,9 +303,12 @@ struct ioband_rate {
  * @idle: nothing was in flight since the last completion, or
  * @unseen: there were others since
  * @base_dry: a group was dry at the found depth
+ * @tried_dry: or at the one on trial
  * @alone: only one group has I/O
  * @sent: tokens sent since the last trial began or ended
  * @dry: of these, sent while a group was dry
+ * @tries: I/Os that a thread of ours handed to the disk since then
+ * @stuck: of these, for which the disk's queue had no place
  * @block_ns: start of the present block
  * @last_ns: the last completion
  * @gap_ns: mean time between two
@@ -318,6 +323,8 @@ struct ioband_depth {
 	u32 found;
 	u32 other;
 	u32 trial;
+	u32 pending;
+	u32 full;
 	u32 most;
 	u32 up_pct;
 	u32 stretch;
@@ -328,9 +335,12 @@ struct ioband_depth {
 	bool idle;
 	bool unseen;
 	bool base_dry;
+	bool tried_dry;
 	bool alone;
 	u64 sent;
 	u64 dry;
+	u32 tries;
+	u32 stuck;
 	u64 tokens;
 	u64 block_ns;
 	u64 last_ns;
@@ -420,6 +430,7 @@ void ioband_depth_start(struct ioband_depth *d, u32 most);
 u32 ioband_depth_done(struct ioband_depth *d, u32 tokens, u32 load, bool held,
 		      u64 now_ns);
 u32 ioband_depth_alone(struct ioband_depth *d, bool alone);
+void ioband_depth_sent(struct ioband_depth *d, u32 ios, u32 stuck);
 void ioband_depth_idle(struct ioband_depth *d, bool unseen);
 bool ioband_depth_watches(const struct ioband_depth *d);
 
@@ -452,6 +463,7 @@ struct ioband_req *ioband_peek(struct ioband_sched *s, u32 in_flight,
 			       u64 now_ns, u64 *until_ns);
 void ioband_take(struct ioband_share *g, struct ioband_req *r, u64 now_ns);
 void ioband_done(struct ioband_share *g, struct ioband_req *r, u64 now_ns);
+void ioband_sent(struct ioband_sched *s, u32 ios, u32 stuck);
 void ioband_charge(struct ioband_share *g, u64 tokens);
 void ioband_charge_debt(struct ioband_share *g, const struct ioband_req *r,
 			u64 now_ns);

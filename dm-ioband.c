@@ -165,23 +165,46 @@ void __ioband_domain_wake(struct ioband_domain *dom, u64 now_ns)
 }
 
 /*
- * A plug lets the lower device merge and batch, but the first I/O waits for
- * the last: not worth it for a few.
+ * Returns true if we had to sleep, which is for a place in the queue of the disk,
+ * whichever devices are in between.
  */
-static void ioband_send(struct bio_list *bios, unsigned int nr)
+static bool ioband_send_one(struct bio *bio)
 {
+	unsigned long sleeps = current->nvcsw;
+
+	/* Not the submitter sleeps here but we, and we may. */
+	bio->bi_opf &= ~REQ_NOWAIT;
+	dm_submit_bio_remap(bio, NULL);
+	return current->nvcsw != sleeps;
+}
+
+/* Rare: the threshold is above what the disk's queue has places for. */
+static void ioband_note_stuck(struct ioband_domain *dom)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&dom->lock, flags);
+	ioband_sent(&dom->sched, 1, 1);
+	spin_unlock_irqrestore(&dom->lock, flags);
+}
+
+/*
+ * A plug lets the lower device merge and batch, but the first I/O waits for
+ * the last: not worth it for a few. Returns for how many we had to sleep.
+ */
+static unsigned int ioband_send(struct bio_list *bios, unsigned int nr)
+{
+	unsigned int stuck = 0;
 	struct blk_plug plug;
 	struct bio *bio;
 
 	if (nr >= PLUG_MIN)
 		blk_start_plug(&plug);
-	while ((bio = bio_list_pop(bios))) {
-		/* Not the submitter sleeps here but we, and we may. */
-		bio->bi_opf &= ~REQ_NOWAIT;
-		dm_submit_bio_remap(bio, NULL);
-	}
+	while ((bio = bio_list_pop(bios)))
+		stuck += ioband_send_one(bio);
 	if (nr >= PLUG_MIN)
 		blk_finish_plug(&plug);
+	return stuck;
 }
 
 static void __ioband_note_wait(struct ioband_group *g, u64 wait_ns)
@@ -203,7 +226,7 @@ static void ioband_work(struct kthread_work *work)
 	struct ioband_domain *dom = container_of(work, struct ioband_domain,
 						 work);
 	struct bio_list bios = BIO_EMPTY_LIST;
-	unsigned int batch = 1, n;
+	unsigned int batch = 1, n = 0, stuck = 0;
 	struct ioband_io *io;
 	unsigned long flags;
 	u64 now_ns, until_ns;
@@ -211,6 +234,7 @@ static void ioband_work(struct kthread_work *work)
 	do {
 		spin_lock_irqsave(&dom->lock, flags);
 		dom->kicked = true;
+		ioband_sent(&dom->sched, n, stuck);
 		now_ns = ktime_get_ns();
 		bio_list_merge(&bios, &dom->ready);
 		bio_list_init(&dom->ready);
@@ -226,7 +250,7 @@ static void ioband_work(struct kthread_work *work)
 			__ioband_domain_wake(dom, now_ns);
 		}
 		spin_unlock_irqrestore(&dom->lock, flags);
-		ioband_send(&bios, n);
+		stuck = ioband_send(&bios, n);
 		batch = min(batch * 2, BATCH_MAX);
 		cond_resched();
 	} while (n);
@@ -356,13 +380,13 @@ void __ioband_fold(struct ioband_domain *dom, struct ioband_group *g)
 }
 
 /*
- * The way of an I/O when there is no room, when others are held, or limited. If
- * there is room but it's another one's turn, that one goes into *@other: no need
- * to wait for the worker. But who may not sleep doesn't send for others.
+ * The way of an I/O when there is no room, when others are held, or limited. The
+ * one whose turn it is goes into *@send, if there is room: no need to wait for the
+ * worker. But who may not sleep doesn't send for others.
  */
 static int ioband_map_contended(struct ioband_device *dev, struct bio *bio,
 				struct ioband_io *io, bool urgent,
-				struct ioband_io **other)
+				struct ioband_io **send)
 {
 	struct ioband_domain *dom = dev->domain;
 	int ret = DM_MAPIO_REMAPPED;
@@ -402,10 +426,14 @@ static int ioband_map_contended(struct ioband_device *dev, struct bio *bio,
 			this_cpu_add(g->counts->held[io->req.dir],
 				     io->req.ios);
 			ret = DM_MAPIO_SUBMITTED;
-			*other = next;
+			*send = next;
 			if (next)
 				__ioband_note_wait(next->group,
 						   now_ns - next->req.held_ns);
+		} else if (!(bio->bi_opf & REQ_NOWAIT)) {
+			/* Sent by us, to see whether it has to wait. */
+			ret = DM_MAPIO_SUBMITTED;
+			*send = io;
 		}
 	}
 	if (dom->sched.held)
@@ -422,7 +450,7 @@ static bool is_another(const struct ioband_share *lone,
 }
 
 static int ioband_map_group(struct ioband_device *dev, struct bio *bio,
-			    struct ioband_io *io, struct ioband_io **other)
+			    struct ioband_io *io, struct ioband_io **send)
 {
 	struct ioband_domain *dom = dev->domain;
 	bool urgent;
@@ -437,11 +465,11 @@ static int ioband_map_group(struct ioband_device *dev, struct bio *bio,
 	if (unlikely(READ_ONCE(dom->contended) ||
 		     READ_ONCE(io->group->always) ||
 		     is_another(READ_ONCE(dom->lone), io->group)))
-		return ioband_map_contended(dev, bio, io, urgent, other);
+		return ioband_map_contended(dev, bio, io, urgent, send);
 	if (unlikely(urgent))
 		atomic_add(io->req.ios, &dom->in_flight);
 	else if (unlikely(!ioband_get_room(dom, io->req.ios)))
-		return ioband_map_contended(dev, bio, io, urgent, other);
+		return ioband_map_contended(dev, bio, io, urgent, send);
 	io->in_flight = true;
 	ioband_count(io);
 	return DM_MAPIO_REMAPPED;
@@ -451,7 +479,7 @@ static int ioband_map(struct dm_target *ti, struct bio *bio)
 {
 	struct ioband_device *dev = ti->private;
 	struct ioband_io *io = dm_per_bio_data(bio, sizeof(*io));
-	struct ioband_io *other = NULL;
+	struct ioband_io *send = NULL;
 	int ret;
 
 	bio_set_dev(bio, dev->dev->bdev);
@@ -459,12 +487,10 @@ static int ioband_map(struct dm_target *ti, struct bio *bio)
 	ioband_io_init(io, bio);
 	/* The group stays until the I/O is counted; that keeps it. */
 	rcu_read_lock();
-	ret = ioband_map_group(dev, bio, io, &other);
+	ret = ioband_map_group(dev, bio, io, &send);
 	rcu_read_unlock();
-	if (other) {
-		ioband_bio(other)->bi_opf &= ~REQ_NOWAIT;
-		dm_submit_bio_remap(ioband_bio(other), NULL);
-	}
+	if (send && ioband_send_one(ioband_bio(send)))
+		ioband_note_stuck(dev->domain);
 	return ret;
 }
 

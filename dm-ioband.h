@@ -14,7 +14,7 @@
  *
  * The way of an I/O
  *
- *   map() --- room, nothing held ------------------------> lower device
+ *   map() --- room, nothing held, no newcomer -----------> lower device
  *     |	(no lock; one atomic: ioband_domain.in_flight)    |
  *     +-- else: ioband_hold() -> ioband_peek() says it ---->|
  *		      |			is its turn	       |
@@ -45,7 +45,8 @@
  * Without a lock: in_flight is atomic. "contended" may be read at any time; it
  * is set before in_flight is read by whoever holds I/O, and end_io reads it
  * after it lowered in_flight, both with full barriers, so one of the two sees
- * the other and no wakeup is lost. Counters are per CPU and only ever grow.
+ * the other and no wakeup is lost. "depth", "limit" and "lone" may be a moment
+ * old: an I/O too many goes straight. Counters are per CPU and only ever grow.
  */
 #ifndef DM_IOBAND_H
 #define DM_IOBAND_H

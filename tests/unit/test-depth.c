@@ -366,6 +366,40 @@ static void test_depth_cpu_bound(void **state)
 	assert_in_range(d.found, 2, 128);
 }
 
+/*
+ * From 9 on the disk's queue has no place, and nothing is gained there: each depth
+ * above is tried once, for four blocks. Where deeper is faster all the same, since it
+ * is others who have the places, it is taken.
+ */
+static void test_depth_stuck(void **state)
+{
+	struct ioband_depth d = {};
+	u64 now = NSEC_PER_SEC;
+	u32 i, others, depth, above;
+
+	(void)state;
+	for (others = 0; others < 2; others++) {
+		memset(&d, 0, sizeof(d));
+		ioband_depth_start(&d, 128);
+		depth = 1;
+		above = 0;
+		for (i = 0; i < 20000; i++) {
+			now += 8000000 / (others ? depth : min(depth, 8U));
+			ioband_depth_sent(&d, 1, others || depth > 8);
+			above += depth > 8;
+			depth = ioband_depth_done(&d, 1, 128, true, now);
+		}
+		print_message("# stuck, %s: %u, %u I/Os above 8\n",
+			      others ? "others" : "alone", d.found, above);
+		if (others) {
+			assert_int_equal(d.found, 128);
+		} else {
+			assert_int_equal(d.found, 8);
+			assert_in_range(above, 1, 4 * (16 + 12 + 10 + 9));
+		}
+	}
+}
+
 /* A load that ends during a trial tells nothing of the depth. */
 static void test_depth_load_ends(void **state)
 {
@@ -406,6 +440,7 @@ int main(void)
 	add_test(&h, "test_depth_set", test_depth_set, NULL);
 	add_test(&h, "test_depth_limit", test_depth_limit, NULL);
 	add_test(&h, "test_depth_cpu_bound", test_depth_cpu_bound, NULL);
+	add_test(&h, "test_depth_stuck", test_depth_stuck, NULL);
 	add_test(&h, "test_depth_load_ends", test_depth_load_ends, NULL);
 	return run_harness(&h, "depth");
 }

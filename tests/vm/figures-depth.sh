@@ -3,8 +3,8 @@
 #
 # The automatic threshold, nothing set: readers on disks that do 1, 4, 32 and 128 I/Os
 # at a time, or so many bytes a second, or that change their speed; two devices of
-# weights 200 and 100, and one alone. The shares, the sum against the same load without control, and
-# the depth that was found.
+# weights 200 and 100, and one alone. The shares, the sum against the same load without
+# control, and the depth that was found.
 
 # shellcheck source=tests/lib/figures.sh
 . "$(dirname "$0")/../lib/figures.sh"
@@ -71,6 +71,27 @@ bare 16 4 --bs=64k
 readers 16 --bs=64k
 measure 4 "${devices[@]}"
 verdict "disk of 40 MB/s, 16 readers of 64 KiB each" 1
+stop_load
+remove_devices
+remove_disk
+
+# A logical volume: the device below is no queue and tells no nr_requests, and the queue
+# of the disk has no place for more than it works on. Who submits sleeps for one.
+make_disk 8 8000000
+places=$disk
+dmsetup create below --table "0 $sectors linear /dev/$disk 0" || trouble "dmsetup create"
+disk=mapper/below
+deep=(--ioengine=libaio --iodepth=32)
+start_load "$places" randread 1 "${deep[@]}" -- "$places" randread 1 "${deep[@]}"
+settle 1
+measure 4 "$places"
+stop_load
+bare=$iops
+start_with() { make_ioband 0 200 100 && start_load "${devices[0]}" randread 1 "$@" -- "${devices[1]}" randread 1 "$@"; }
+start_with "${deep[@]}"
+sleep 2
+measure 8 "${devices[@]}"
+verdict "dm-linear over a queue of 8 places" 1
 stop_load
 remove_devices
 remove_disk

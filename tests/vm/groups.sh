@@ -108,6 +108,23 @@ cgroups() {
 }
 t 600 "cgroups: a path, a number, the nearest ancestor, gone ones"	cgroups
 
+# dmsetup quotes once more what is quoted in a table line: such a path goes by number.
+quoted_cgroups() {
+	local line
+	mkdir '/sys/fs/cgroup/a b' '/sys/fs/cgroup/a\b'
+	disk4
+	ioband a /dev/nullb0 d 4 0 cgroup weight 0 :100
+	msg a attach '/a\ b:7'
+	msg a attach '/a\\b:8'
+	line=$(dmsetup table a)
+	want "groups" "${line##*weight 0 }" \
+		":100 $(stat -c %i '/sys/fs/cgroup/a b'):7 $(stat -c %i '/sys/fs/cgroup/a\b'):8"
+	swap_table a "$line" || why "the line is refused"
+	want "table of the new one" "$(dmsetup table a)" "$line"
+	rmdir '/sys/fs/cgroup/a b' '/sys/fs/cgroup/a\b'
+}
+t 60 "cgroups: paths with a blank or a backslash" quoted_cgroups
+
 cgroup_tree() {
 	new_cgroups /p /p/x /p/y /q
 	disk4
@@ -355,6 +372,7 @@ EINVAL|rbps is ""|limit 1000 rbps=
 ERANGE|burst_ms is 0|limit 1000 burst_ms=0
 ERANGE|burst_ms is 10001|limit 1000 burst_ms=10001
 EINVAL|use parent|limit 1000 parent=1001
+EINVAL|wiops=, burst_ms=|limit 1000 foo=7
 EINVAL|rbps is given twice|limit 1000 rbps=1 rbps=2
 EINVAL|wbps is given twice|attach 1002:1:wbps=1:wbps=2
 EINVAL|allowed are: rbps=|limit 1000 rbps

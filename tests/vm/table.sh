@@ -140,6 +140,12 @@ AGAIN=$(state)
 accepted "join with a setting changed by message" "d1 20 400 none weight 2048 :40" "d1 20 400 none weight 2048 :40"
 refused "join with the setting before that" EINVAL "io_throttle 10 differs from 20" "$D d1 10 0 none weight 0"
 
+# One above the other: I/O that the lower one holds would wait for itself.
+refused "above a device of the same domain" EINVAL "is in domain d1 itself: one above it needs another domain" \
+	"/dev/mapper/base d1 0 0 none weight 0"
+D=/dev/mapper/base DEVNO=$(dmsetup info -c --noheadings -o major,minor --separator : base) \
+	accepted "above a device of another domain" "d2 0 0 none weight 0 :100" "d2 0 0 none weight 0 :100"
+
 # Joining an automatic domain: a value is another than 0.
 dmsetup remove base
 ioband base $D d1 0 0 none weight 0 :100
