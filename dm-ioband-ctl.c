@@ -455,9 +455,28 @@ static int merge_settings(const struct ioband_device *dev,
 	return r ?: check_settings(set, e);
 }
 
-/* Find or make a domain and join it. */
-static int domain_join(struct ioband_device *dev, const char *name,
+/*
+ * An I/O that is held by the lower one of two devices counts as in flight for the
+ * upper one: in one domain it would wait for itself.
+ */
+static int check_stack(const struct ioband_device *dev, const char *word,
 		       struct ioband_error *e)
+{
+	const struct ioband_domain *dom = dev->domain;
+	const struct ioband_device *d;
+
+	list_for_each_entry(d, &dom->devices, list)
+		if (dm_disk(dm_table_get_md(d->ti->table)) ==
+		    dev->dev->bdev->bd_disk)
+			return fail(e, -EINVAL,
+				    "device \"%.64s\" is in domain %s itself: one above it needs another domain",
+				    word, dom->name);
+	return 0;
+}
+
+/* Find or make a domain and join it. */
+static int domain_join(struct ioband_device *dev, const char *word,
+		       const char *name, struct ioband_error *e)
 {
 	struct ioband_settings set;
 	struct ioband_domain *dom;
@@ -469,7 +488,7 @@ static int domain_join(struct ioband_device *dev, const char *name,
 		if (strcmp(dom->name, name))
 			continue;
 		dev->domain = dom;
-		r = merge_settings(dev, &set, e);
+		r = check_stack(dev, word, e) ?: merge_settings(dev, &set, e);
 		if (r)
 			return r;
 		list_add_tail(&dev->list, &dom->devices);
@@ -494,31 +513,6 @@ static int domain_join(struct ioband_device *dev, const char *name,
 	list_add_tail(&dev->list, &dom->devices);
 	dev->domain = dom;
 	domain_set(dom, &dev->set);
-	return 0;
-}
-
-/*
- * An I/O that is held by the lower one of two devices counts as in flight for the
- * upper one: in one domain it would wait for itself.
- */
-static int check_stack(const struct ioband_device *dev, const char *word,
-		       const char *name, struct ioband_error *e)
-{
-	const struct ioband_device *d;
-	const struct ioband_domain *dom;
-
-	lockdep_assert_held(&ioband_mutex);
-
-	list_for_each_entry(dom, &ioband_domains, list) {
-		if (strcmp(dom->name, name))
-			continue;
-		list_for_each_entry(d, &dom->devices, list)
-			if (dm_disk(dm_table_get_md(d->ti->table)) ==
-			    dev->dev->bdev->bd_disk)
-				return fail(e, -EINVAL,
-					    "device \"%.64s\" is in domain %s itself: one above it needs another domain",
-					    word, name);
-	}
 	return 0;
 }
 
@@ -1057,8 +1051,7 @@ int ioband_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 		goto put_device;
 
 	noio = ioband_lock();
-	r = check_stack(dev, argv[0], argv[1], &e) ?:
-	    domain_join(dev, argv[1], &e);
+	r = domain_join(dev, argv[0], argv[1], &e);
 	if (r) {
 		ioband_unlock(noio);
 		goto put_device;
@@ -1110,12 +1103,18 @@ void ioband_dtr(struct dm_target *ti)
  * Status
  */
 
-/* A word as the table line takes it: dm reads a backslash as a quote. */
+/* dm takes a word apart at blanks, and a backslash as a quote. */
+static bool needs_quote(char c)
+{
+	return isspace(c) || c == '\\';
+}
+
+/* A word as a message or a table line takes it. */
 static ssize_t emit_word(const char *word, char *result, unsigned int maxlen,
 			 ssize_t sz)
 {
 	for (; *word; word++)
-		DMEMIT(isspace(*word) || *word == '\\' ? "\\%c" : "%c", *word);
+		DMEMIT(needs_quote(*word) ? "\\%c" : "%c", *word);
 	return sz;
 }
 
@@ -1143,11 +1142,10 @@ static ssize_t emit_counts(const struct ioband_group *g, char *result,
 static ssize_t emit_id(const struct ioband_group *g, char *result,
 		       unsigned int maxlen, ssize_t sz)
 {
-	const char *c;
+	const char *c = g->name;
 
-	for (c = g->name; *c; c++)
-		if (isspace(*c) || *c == '\\')
-			break;
+	while (*c && !needs_quote(*c))
+		c++;
 	if (*c)
 		DMEMIT("%llu", g->id);
 	else

@@ -43,11 +43,13 @@
 
 #include "dm-ioband-policy.h"
 
-/* A trial has so many blocks at least, and at most. */
+/* Blocks of a trial after which it may fail early, ... */
 #define BLOCKS_FEW	3U
+/* ... and may end at all. */
 #define BLOCKS_MIN	6U
-#define BLOCKS_SOME	12U
+/* At the latest after so many, or after these of the largest length. */
 #define BLOCKS_MAX	96U
+#define BLOCKS_SOME	12U
 /* A block has so many completions at least. */
 #define BLOCK_LEAST	2
 /* Longest block: times 2 to the power of this. */
@@ -227,6 +229,12 @@ static bool is_stuck(const struct ioband_depth *d)
 	return d->stuck >= STUCK_LEAST && d->stuck * STUCK_PART > d->tries;
 }
 
+/* Is the depth in use one at which shares can't be kept? */
+static bool breaks_shares(const struct ioband_depth *d)
+{
+	return is_dry(d) || is_stuck(d);
+}
+
 /* Is the outcome of a trial clear? Then whether the larger depth is better. */
 static bool is_clear(const struct ioband_depth *d, bool *larger)
 {
@@ -296,7 +304,7 @@ static void end_trial(struct ioband_depth *d, bool larger)
 static void begin_trial(struct ioband_depth *d, u32 depth)
 {
 	d->trial = depth;
-	d->base_dry = is_dry(d) || is_stuck(d);
+	d->base_dry = breaks_shares(d);
 	memset(&d->tried, 0, sizeof(d->tried));
 	set_depth(d, depth);
 }
@@ -338,7 +346,7 @@ static void tried_block(struct ioband_depth *d, u64 ns)
 	bool larger;
 
 	rate_add(&d->tried, ns, d->tokens);
-	d->tried_dry = is_dry(d) || is_stuck(d);
+	d->tried_dry = breaks_shares(d);
 	if (d->tried.blocks < BLOCKS_FEW || !is_clear(d, &larger))
 		return;
 	if (d->trial > d->found && !larger && base_is_short(d)) {
@@ -357,10 +365,9 @@ static void found_block(struct ioband_depth *d, u64 ns)
 	bool larger;
 	u32 up, down;
 
-	if (d->held < HELD_LEAST) {
-		/* Nobody gains by another depth. */
+	/* Nobody gains by another depth. */
+	if (d->held < HELD_LEAST)
 		return;
-	}
 	rate_add(&d->base, ns, d->tokens);
 	rate_add(&d->recent, ns, d->tokens);
 	if (d->recent.blocks >= BLOCKS_SOME) {
@@ -396,8 +403,6 @@ static void found_block(struct ioband_depth *d, u64 ns)
 		begin_trial(d, up);
 	else if (down && d->since[0] >= d->wait[0])
 		begin_trial(d, down);
-	else
-		return;
 }
 
 /*

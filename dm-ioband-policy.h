@@ -302,8 +302,8 @@ struct ioband_rate {
  * @load: I/Os held or in flight, at most, of late
  * @idle: nothing was in flight since the last completion, or
  * @unseen: there were others since
- * @base_dry: a group was dry at the found depth
- * @tried_dry: or at the one on trial
+ * @base_dry: a group was dry at the found depth, or the disk's queue too short
+ * @tried_dry: the same of the depth on trial
  * @alone: only one group has I/O
  * @sent: tokens sent since the last trial began or ended
  * @dry: of these, sent while a group was dry

@@ -13,6 +13,12 @@
 
 #include <cmocka.h>
 
+#include <linux/time64.h>
+
+#define USEC		((u64)NSEC_PER_USEC)
+#define MSEC		((u64)NSEC_PER_MSEC)
+#define SEC		((u64)NSEC_PER_SEC)
+
 #define MAX_TESTS	256
 
 struct harness {

@@ -18,9 +18,6 @@
 	(((u64)(tokens) << IOBAND_TAG_SHIFT) / (weight))
 /* Leads and lags stay far from where the sign of a difference turns. */
 #define TAG_LIMIT	BIT_ULL(62)
-#define USEC		((u64)NSEC_PER_USEC)
-#define MSEC		((u64)NSEC_PER_MSEC)
-#define SEC		((u64)NSEC_PER_SEC)
 
 #define BE		IOBAND_PRIO_BE
 #define IDLE		IOBAND_PRIO_IDLE

@@ -17,8 +17,6 @@
 #define NR_RUNS		3
 /* Few I/Os, of which each takes another time. */
 #define NR_ROTATING	12
-#define SEC		((u64)NSEC_PER_SEC)
-#define MSEC		((u64)NSEC_PER_MSEC)
 
 /* A disk and two groups of readers, for so long. */
 struct setup {

@@ -12,9 +12,6 @@
 
 #include "sim.h"
 
-#define MSEC	((u64)NSEC_PER_MSEC)
-#define SEC	((u64)NSEC_PER_SEC)
-#define USEC	((u64)NSEC_PER_USEC)
 #define MIB	(1024.0 * 1024)
 #define MOST	5
 #define NR_NONE	U32_MAX

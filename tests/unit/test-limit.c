@@ -12,8 +12,6 @@
 #include "dm-ioband-policy.h"
 #include "sim.h"
 
-#define MSEC		((u64)NSEC_PER_MSEC)
-#define SEC		((u64)NSEC_PER_SEC)
 #define HOUR		(3600 * SEC)
 #define MIB		(1ULL << 20)
 #define BURST		(100 * MSEC)

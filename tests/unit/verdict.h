@@ -8,14 +8,8 @@
 
 #include <time.h>
 
-#include <linux/time64.h>
-
 #include "harness.h"
 #include "sim.h"
-
-#define USEC		((u64)NSEC_PER_USEC)
-#define MSEC		((u64)NSEC_PER_MSEC)
-#define SEC		((u64)NSEC_PER_SEC)
 
 /**
  * struct verdict - what became of a property

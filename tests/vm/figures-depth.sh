@@ -43,6 +43,12 @@ readers() {
 	sleep 1
 }
 
+# make_below: a device between $disk and those of ioband; sets $disk to it.
+make_below() {
+	dmsetup create below --table "0 $sectors linear /dev/$disk 0" || trouble "dmsetup create"
+	disk=mapper/below
+}
+
 # row DEPTH NS N WINDOW
 row() {
 	make_disk "$1" "$2"
@@ -78,18 +84,11 @@ remove_disk
 # A logical volume: the device below is no queue and tells no nr_requests, and the queue
 # of the disk has no place for more than it works on. Who submits sleeps for one.
 make_disk 8 8000000
-places=$disk
-dmsetup create below --table "0 $sectors linear /dev/$disk 0" || trouble "dmsetup create"
-disk=mapper/below
-deep=(--ioengine=libaio --iodepth=32)
-start_load "$places" randread 1 "${deep[@]}" -- "$places" randread 1 "${deep[@]}"
-settle 1
-measure 4 "$places"
-stop_load
-bare=$iops
-start_with() { make_ioband 0 200 100 && start_load "${devices[0]}" randread 1 "$@" -- "${devices[1]}" randread 1 "$@"; }
-start_with "${deep[@]}"
-sleep 2
+bare 1 4 --ioengine=libaio --iodepth=32
+make_below
+readers 1 --ioengine=libaio --iodepth=32
+# A slow one.
+sleep 1
 measure 8 "${devices[@]}"
 verdict "dm-linear over a queue of 8 places" 1
 stop_load
@@ -111,8 +110,7 @@ make_disk 4 1000000 0 fast
 fast=$disk
 bare 16 2
 fast_bare=$bare
-dmsetup create below --table "0 $sectors linear /dev/$fast 0" || trouble "dmsetup create"
-disk=mapper/below
+make_below
 readers 16
 switch "$slow"
 sleep 1
