@@ -601,12 +601,35 @@ static void timeline_in(struct ioband_share *g, unsigned int dirs)
 			timeline_add(g, dir);
 }
 
+/* Would a group with a later tag still be before the next one? */
+static bool keeps_place(const struct ioband_share *g, u64 tag)
+{
+	const struct rb_node *n;
+	int dir;
+
+	if (before(tag, g->tag))
+		return false;
+	for (dir = 0; dir < IOBAND_NR_DIRS; dir++) {
+		n = in_timeline(g, dir) ? rb_next(&g->node[dir]) : NULL;
+		/* Of equal ones the one that came last is last. */
+		if (n && !before(tag, rb_entry(n - dir, struct ioband_share,
+					       node[0])->tag))
+			return false;
+	}
+	return true;
+}
+
 static void set_tag(struct ioband_share *g, u64 tag)
 {
-	unsigned int dirs = timeline_out(g);
+	unsigned int dirs;
 
-	g->tag = tag;
-	timeline_in(g, dirs);
+	if (keeps_place(g, tag)) {
+		g->tag = tag;
+	} else {
+		dirs = timeline_out(g);
+		g->tag = tag;
+		timeline_in(g, dirs);
+	}
 	if (!RB_EMPTY_NODE(&g->thirsty))
 		thirsty_update(g);
 }
@@ -1002,6 +1025,15 @@ static struct ioband_share *level_next(const struct ioband_level *l,
 	return g;
 }
 
+/* The children's least tag in @dirs; NULL, as mostly, if they have nothing. */
+static struct ioband_share *child_next(const struct ioband_share *g,
+				       unsigned int *dirs)
+{
+	if (!has_below(g, IOBAND_READ) && !has_below(g, IOBAND_WRITE))
+		return NULL;
+	return level_next(&g->below, dirs);
+}
+
 /* Go down from a group to the I/O that is next in @dirs, and whose it is. */
 static struct ioband_req *descend(struct ioband_share *g, unsigned int dirs,
 				  u64 now_ns, struct ioband_share **owner)
@@ -1014,12 +1046,12 @@ static struct ioband_req *descend(struct ioband_share *g, unsigned int dirs,
 		for (dir = 0; dir < IOBAND_NR_DIRS; dir++)
 			if ((dirs & BIT(dir)) && has_own(g, dir))
 				own |= BIT(dir);
-		child = level_next(&g->below, &below);
+		child = child_next(g, &below);
 		/* While a limit above stood, its clock went on without it. */
 		while (child && before(child->tag, start_tag(child))) {
 			set_tag(child, start_tag(child));
 			below = dirs;
-			child = level_next(&g->below, &below);
+			child = child_next(g, &below);
 		}
 		if (!child || (own && !before(child->tag, g->own_tag))) {
 			*owner = g;
@@ -1226,12 +1258,13 @@ static u32 count_awaited(struct ioband_sched *s, struct ioband_share *owner,
 static struct ioband_share *batch_share(const struct ioband_sched *s,
 					unsigned int *dirs)
 {
-	struct ioband_share *g = s->batch;
+	struct ioband_share *g = s->batch, *first;
 	unsigned int all = BIT(IOBAND_READ) | BIT(IOBAND_WRITE);
-	struct ioband_share *first = level_next(&s->root, &all);
 
-	if (!g || !first ||
-	    before(first->tag + burst_tag(s, &s->root) / 2, g->tag))
+	if (!g)
+		return NULL;
+	first = level_next(&s->root, &all);
+	if (!first || before(first->tag + burst_tag(s, &s->root) / 2, g->tag))
 		return NULL;
 	all = reachable(g);
 	if (!all)
@@ -1262,9 +1295,13 @@ struct ioband_req *ioband_peek(struct ioband_sched *s, u32 in_flight,
 	u32 slots, awaited;
 
 	*until_ns = 0;
+	if (in_flight >= s->depth) {
+		stop_idling(s, now_ns);
+		return NULL;
+	}
 	resume_ready(s, now_ns);
 	due_enter(s, now_ns);
-	while (in_flight < s->depth) {
+	for (;;) {
 		unsigned int dirs = BIT(IOBAND_READ) | BIT(IOBAND_WRITE);
 
 		g = due_share(s, &dirs);
@@ -1299,8 +1336,7 @@ struct ioband_req *ioband_peek(struct ioband_sched *s, u32 in_flight,
 	if (!*until_ns)
 		stop_idling(s, now_ns);
 	pause = first_pause(s);
-	if (!r && pause && in_flight < s->depth &&
-	    (!*until_ns || pause->ready_ns < *until_ns))
+	if (!r && pause && (!*until_ns || pause->ready_ns < *until_ns))
 		*until_ns = pause->ready_ns;
 	return r;
 }
@@ -1335,17 +1371,22 @@ static void clock_advance(struct ioband_sched *s, struct ioband_level *l,
 static u64 least_tag(const struct ioband_share *g)
 {
 	const struct ioband_share *p = g->parent, *first;
+	const struct ioband_level *l = level_of(g);
 	unsigned int dirs = p ? reachable(p) : BIT(IOBAND_READ) |
 					       BIT(IOBAND_WRITE);
 	u64 tag = g->tag;
 	int dir;
 
-	for (dir = 0; p && dir < IOBAND_NR_DIRS; dir++)
-		if ((dirs & BIT(dir)) && has_own(p, dir) &&
-		    before(p->own_tag, tag))
+	for (dir = 0; dir < IOBAND_NR_DIRS; dir++) {
+		if (!(dirs & BIT(dir)))
+			continue;
+		if (p && has_own(p, dir) && before(p->own_tag, tag))
 			tag = p->own_tag;
-	first = level_next(level_of(g), &dirs);
-	return first && before(first->tag, tag) ? first->tag : tag;
+		first = level_first(l, dir);
+		if (first && before(first->tag, tag))
+			tag = first->tag;
+	}
+	return tag;
 }
 
 static void count_rounds(struct ioband_sched *s)
