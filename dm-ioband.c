@@ -29,7 +29,7 @@ static struct ioband_io *req_to_io(struct ioband_req *r)
 }
 
 /* Count an I/O that is sent on. */
-static void ioband_count(struct ioband_io *io)
+static __always_inline void ioband_count(struct ioband_io *io)
 {
 	struct ioband_counts __percpu *c = io->group->counts;
 
@@ -57,7 +57,7 @@ static bool ioband_has_room(const struct ioband_domain *dom, u32 in_flight,
 	       (in_flight + ios <= READ_ONCE(dom->limit) || !in_flight);
 }
 
-static bool ioband_get_room(struct ioband_domain *dom, u32 ios)
+static __always_inline bool ioband_get_room(struct ioband_domain *dom, u32 ios)
 {
 	u32 before = atomic_add_return(ios, &dom->in_flight) - ios;
 
@@ -449,49 +449,52 @@ static bool is_another(const struct ioband_share *lone,
 	return lone && lone != &g->share;
 }
 
-static int ioband_map_group(struct ioband_device *dev, struct bio *bio,
-			    struct ioband_io *io, struct ioband_io **send)
+/*
+ * Whatever isn't simply sent on. Out of the way of what is, and it leaves the
+ * read-side section of RCU that it is called in: to send one may have to sleep.
+ */
+static noinline int ioband_map_slow(struct ioband_device *dev, struct bio *bio,
+				    struct ioband_io *io, bool urgent)
+	__releases(RCU)
 {
-	struct ioband_domain *dom = dev->domain;
-	bool urgent;
+	struct ioband_io *send = NULL;
+	int ret;
 
-	io->group = ioband_group_of(dev, bio);
-	if (unlikely(is_empty_flush(bio))) {
-		ioband_count(io);
-		return DM_MAPIO_REMAPPED;
-	}
-
-	urgent = is_urgent(bio);
-	if (unlikely(READ_ONCE(dom->contended) ||
-		     READ_ONCE(io->group->always) ||
-		     is_another(READ_ONCE(dom->lone), io->group)))
-		return ioband_map_contended(dev, bio, io, urgent, send);
-	if (unlikely(urgent))
-		atomic_add(io->req.ios, &dom->in_flight);
-	else if (unlikely(!ioband_get_room(dom, io->req.ios)))
-		return ioband_map_contended(dev, bio, io, urgent, send);
-	io->in_flight = true;
-	ioband_count(io);
-	return DM_MAPIO_REMAPPED;
+	ret = ioband_map_contended(dev, bio, io, urgent, &send);
+	rcu_read_unlock();
+	if (send && ioband_send_one(ioband_bio(send)))
+		ioband_note_stuck(dev->domain);
+	return ret;
 }
 
 static int ioband_map(struct dm_target *ti, struct bio *bio)
 {
 	struct ioband_device *dev = ti->private;
+	struct ioband_domain *dom = dev->domain;
 	struct ioband_io *io = dm_per_bio_data(bio, sizeof(*io));
-	struct ioband_io *send = NULL;
-	int ret;
+	bool urgent;
 
 	bio_set_dev(bio, dev->dev->bdev);
 	bio->bi_iter.bi_sector = dm_target_offset(ti, bio->bi_iter.bi_sector);
 	ioband_io_init(io, bio);
 	/* The group stays until the I/O is counted; that keeps it. */
 	rcu_read_lock();
-	ret = ioband_map_group(dev, bio, io, &send);
+	io->group = ioband_group_of(dev, bio);
+	if (likely(!is_empty_flush(bio))) {
+		urgent = is_urgent(bio);
+		if (unlikely(READ_ONCE(dom->contended) ||
+			     READ_ONCE(io->group->always) ||
+			     is_another(READ_ONCE(dom->lone), io->group)))
+			return ioband_map_slow(dev, bio, io, urgent);
+		if (unlikely(urgent))
+			atomic_add(io->req.ios, &dom->in_flight);
+		else if (unlikely(!ioband_get_room(dom, io->req.ios)))
+			return ioband_map_slow(dev, bio, io, urgent);
+		io->in_flight = true;
+	}
+	ioband_count(io);
 	rcu_read_unlock();
-	if (send && ioband_send_one(ioband_bio(send)))
-		ioband_note_stuck(dev->domain);
-	return ret;
+	return DM_MAPIO_REMAPPED;
 }
 
 static int ioband_end_io(struct dm_target *ti, struct bio *bio,
