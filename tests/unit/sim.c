@@ -209,6 +209,18 @@ static void go_straight(struct sim *s, struct sim_io *io)
 	WATCH(s, straight, io);
 }
 
+static void follow(struct sim *s)
+{
+	s->depth = s->sched.depth;
+}
+
+static bool is_another(const struct sim *s, const struct sim_group *g)
+{
+	const struct ioband_share *lone = ioband_alone(&s->sched);
+
+	return lone && lone != &g->share;
+}
+
 /* Charge for what went straight until the others began to wait. */
 static void fold(struct sim *s, u32 group)
 {
@@ -234,13 +246,13 @@ static void map_contended(struct sim *s, struct sim_io *io)
 		go_straight(s, io);
 		if (g->share.active) {
 			ioband_charge_debt(&g->share, &io->req, s->now_ns);
-			s->depth = s->sched.depth;
+			follow(s);
 			WATCH(s, debt, io);
 		}
 	} else {
 		WATCH(s, before_hold, io);
 		ioband_hold(&g->share, &io->req, s->now_ns);
-		s->depth = s->sched.depth;
+		follow(s);
 		WATCH(s, hold, io);
 		send_next(s);
 	}
@@ -250,7 +262,6 @@ static void map_contended(struct sim *s, struct sim_io *io)
 
 static void submit(struct sim *s, struct sim_io *io)
 {
-	const struct ioband_share *lone = ioband_alone(&s->sched);
 	struct sim_group *g = &s->groups[io->group];
 
 	g->submitted += io->tokens;
@@ -258,7 +269,7 @@ static void submit(struct sim *s, struct sim_io *io)
 	if (s->cfg.no_control) {
 		go_straight(s, io);
 	} else if (s->contended || ioband_share_limited(&g->share) ||
-		   (lone && lone != &g->share) ||
+		   is_another(s, g) ||
 		   (!io->urgent && !has_room(s, io->req.ios))) {
 		map_contended(s, io);
 	} else {
@@ -356,7 +367,7 @@ static void complete(struct sim *s, struct sim_io *io)
 	if (s->contended || io->req.sent_ns) {
 		ioband_done(&g->share, &io->req, s->now_ns);
 		WATCH(s, done, io);
-		s->depth = s->sched.depth;
+		follow(s);
 		wake(s);
 	}
 	if (l->kind != SIM_OPEN)
@@ -407,7 +418,7 @@ static void set_depth(struct sim *s)
 		ioband_sched_set_depth(&s->sched, s->cfg.depth);
 	else
 		ioband_sched_find_depth(&s->sched, s->limit);
-	s->depth = s->sched.depth;
+	follow(s);
 }
 
 static void set_policy(struct sim *s, const struct ioband_policy *p)
