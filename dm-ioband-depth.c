@@ -22,9 +22,13 @@
  * completions that come in volleys make even blocks; longer ones where they are
  * uneven all the same. A trial ends as soon as its outcome is clear from the
  * mean and the mean deviation of the blocks: after a few on a disk of even
- * speed, later on an uneven one. What failed is tried again after twice the
- * time, so that in the long run trials take a small part of it. A rate that
- * changes by a quarter starts all over.
+ * speed, later on an uneven one, where the found depth and the one on trial take
+ * turns until both are known. What failed is tried again after twice the time, so
+ * that in the long run trials take a small part of it. A rate that changes by a
+ * quarter starts all over.
+ *
+ * On an uneven disk the gain of a small step can't be told from chance: there the
+ * depth is halved for a trial, and doubled again later though that has failed.
  *
  * A group that has the disk to itself needs no order, so for it a depth is found
  * apart: it may be deeper for less, and is kept for the next time, as is that for
@@ -48,8 +52,10 @@
 /* ... and may end at all. */
 #define BLOCKS_MIN	6U
 /* At the latest after so many, or after these of the largest length. */
-#define BLOCKS_MAX	96U
+#define BLOCKS_MAX	128U
 #define BLOCKS_SOME	12U
+/* Of a trial that breaks shares. */
+#define BLOCKS_DRY	96U
 /* A block has so many completions at least. */
 #define BLOCK_LEAST	2
 /* Longest block: times 2 to the power of this. */
@@ -59,19 +65,30 @@
 #define WAIT_AGAIN	(WAIT_FIRST * 4)
 #define WAIT_MOST	2048U
 /* The mean of the found depth forgets what is older than this. */
-#define BASE_BLOCKS	64
+#define BASE_BLOCKS	96U
+/* After so many, another speed is another speed. */
+#define KNOWN_BLOCKS	32U
 /* Elasticities in percent. */
 #define E_IDLE		60
 #define E_GAIN		5
+/* At least so much is lost by half the depth if it is near the number of slots. */
+#define E_KNEE		60
 /* A group alone: holding it has a cost and no use, if the disk takes more. */
 #define E_ALONE		2
 /* Above such an error, times ONE, nothing speaks against a deeper one for it. */
 #define ALONE_ERROR	(ONE / 8)
-/* A group is dry if it is so in more than 1/24 of what is sent. */
-#define DRY_PART	24
+/* A group is dry if it is so in more than 1/20 of what is sent. */
+#define DRY_PART	20
 /* The disk's queue is too short if more than 1/8, and at least 4, wait for it. */
 #define STUCK_LEAST	4
 #define STUCK_PART	8
+/* Steps down in percent: of an uneven rate, and of an even one. */
+#define DOWN_FAR	50
+#define DOWN_NEAR	20
+/* So well a rate has to be known to show what a small step loses. */
+#define EVEN_ERROR	(ONE / 48)
+/* No disk is by so much slower for more I/O: that is chance until the end. */
+#define SLOWER		(ONE / 32)
 /* Scale of ratios. */
 #define ONE		1024
 /* Without I/O for so many times the usual time: the load has paused. */
@@ -124,6 +141,12 @@ static u64 rate_error(const struct ioband_rate *r)
 	return div64_u64(rate_uneven(r) * 5 / 2, int_sqrt(r->blocks));
 }
 
+/* Of a ratio of two rates: sqrt(a * a + b * b) to 7 %. */
+static u64 both_errors(u64 a, u64 b)
+{
+	return max(a, b) + min(a, b) * 3 / 8;
+}
+
 /*
  * (large / small)^(e / 100), times ONE. Exact to 1 % for ratios up to 2:
  * r^a is about 1 + a (r - 1) / (1 + (1 - a) (r - 1) / 2).
@@ -153,6 +176,7 @@ static void start_block(struct ioband_depth *d, u64 now_ns)
 static void set_depth(struct ioband_depth *d, u32 depth)
 {
 	d->depth = depth;
+	memset(&d->recent, 0, sizeof(d->recent));
 	/* What is in the disk now was sent at the old depth. */
 	d->skip = 1;
 }
@@ -177,6 +201,7 @@ void ioband_depth_start(struct ioband_depth *d, u32 most)
 	d->found = depth;
 	d->depth = depth;
 	d->up_pct = 100;
+	d->down_pct = DOWN_FAR;
 	d->wait[0] = WAIT_FIRST;
 	d->wait[1] = WAIT_FIRST;
 	d->skip = 1;
@@ -213,11 +238,6 @@ static u32 step_up(const struct ioband_depth *d)
 	return depth > d->found ? depth : 0;
 }
 
-static u32 step_down(const struct ioband_depth *d)
-{
-	return d->found > 1 ? d->found - max_t(u32, d->found / 5, 1) : 0;
-}
-
 static bool is_dry(const struct ioband_depth *d)
 {
 	return d->dry * DRY_PART > d->sent;
@@ -235,23 +255,58 @@ static bool breaks_shares(const struct ioband_depth *d)
 	return is_dry(d) || is_stuck(d);
 }
 
+/* The depth by so many percent smaller than another, 0 if that is 1. */
+static u32 below(u32 depth, u32 pct)
+{
+	return depth > 1 ? depth - max(depth * pct / 100, 1U) : 0;
+}
+
+/*
+ * Where the rate is uneven, what a small step loses can't be told from chance, and
+ * many that were taken by chance lead far down; what half the depth loses can. Small
+ * ones are for a rate known well, a depth near the number of the disk's slots, and
+ * for shares: as deep as they hold.
+ */
+static u32 step_down(const struct ioband_depth *d)
+{
+	bool near = breaks_shares(d) || rate_error(&d->base) < EVEN_ERROR;
+
+	return below(d->found, near ? DOWN_NEAR : d->down_pct);
+}
+
+/* How much faster the larger depth is, times ONE. */
+static u64 trial_ratio(const struct ioband_depth *d)
+{
+	bool up = d->trial > d->found;
+	const struct ioband_rate *slow = up ? &d->base : &d->tried;
+	const struct ioband_rate *fast = up ? &d->tried : &d->base;
+
+	return div64_u64(rate_mean(slow) * ONE, max_t(u64, rate_mean(fast), 1));
+}
+
+/* The error is mostly that of the found depth: blocks there help most. */
+static bool base_is_short(const struct ioband_depth *d)
+{
+	return d->base.blocks < d->tried.blocks / 2;
+}
+
 /* Is the outcome of a trial clear? Then whether the larger depth is better. */
 static bool is_clear(const struct ioband_depth *d, bool *larger)
 {
 	bool up = d->trial > d->found;
 	u32 small = up ? d->found : d->trial;
 	u32 large = up ? d->trial : d->found;
-	const struct ioband_rate *slow = up ? &d->base : &d->tried;
-	const struct ioband_rate *fast = up ? &d->tried : &d->base;
-	u64 ratio = div64_u64(rate_mean(slow) * ONE,
-			      max_t(u64, rate_mean(fast), 1));
-	u64 error = rate_error(&d->base) + rate_error(&d->tried);
+	u64 ratio = trial_ratio(d);
+	u64 base_error = rate_error(&d->base);
+	u64 tried_error = rate_error(&d->tried);
+	u64 error = base_error + tried_error;
 	u32 idle = gain(small, large, E_IDLE);
 	u32 some = gain(small, large, d->alone ? E_ALONE : E_GAIN);
 	/* A dry group makes the middle zone part of the lower one. */
 	bool dry = up ? d->tried_dry : d->base_dry;
 	u32 edge = dry ? idle : some;
 	bool noisy;
+	u32 most;
 
 	*larger = ratio > edge;
 	/*
@@ -263,12 +318,19 @@ static bool is_clear(const struct ioband_depth *d, bool *larger)
 		return up && dry && (d->stretch || is_stuck(d)) && !*larger;
 	noisy = d->alone && error > ALONE_ERROR;
 	/* No more I/O than in blocks of the usual length, if they are enough. */
-	if (d->tried.blocks >= max(BLOCKS_MAX >> d->stretch, BLOCKS_SOME)) {
+	most = max(BLOCKS_MAX >> d->stretch, BLOCKS_SOME);
+	if (up && dry)
+		most = min(most, BLOCKS_DRY);
+	if (d->tried.blocks >= most && !base_is_short(d)) {
 		if (noisy)
 			*larger = ratio + error > edge;
 		return true;
 	}
-	return ratio > edge + error || (ratio + error < edge && !noisy);
+	if (!dry && ratio + SLOWER < ONE)
+		return false;
+	/* The shallower one has to be clearer: too deep costs less. */
+	return ratio > edge + both_errors(base_error, tried_error) ||
+	       (ratio + error < edge && !noisy);
 }
 
 static void end_trial(struct ioband_depth *d, bool larger)
@@ -276,8 +338,20 @@ static void end_trial(struct ioband_depth *d, bool larger)
 	bool up = d->trial > d->found;
 	u32 *wait = &d->wait[up];
 
-	if (up == larger) {
+	/*
+	 * From there on nothing is held, and what isn't is not seen: no way back.
+	 * Once may have been chance, or the disk has become faster meanwhile.
+	 */
+	if (up && larger && d->tried_dry && d->trial >= d->load &&
+	    d->twice != d->trial) {
+		d->twice = d->trial;
+		*wait = WAIT_FIRST;
+		memset(&d->base, 0, sizeof(d->base));
+		set_depth(d, d->found);
+	} else if (up == larger) {
 		d->found = d->trial;
+		d->twice = 0;
+		d->down_pct = DOWN_FAR;
 		/* The same again at once, the other way later. */
 		*wait = WAIT_FIRST;
 		d->wait[!up] = max(d->wait[!up], WAIT_AGAIN);
@@ -290,11 +364,20 @@ static void end_trial(struct ioband_depth *d, bool larger)
 			d->full = d->trial;
 		if (up && d->up_pct > least_step(d)) {
 			d->up_pct = d->up_pct == 100 ? 50 : 25;
+		} else if (d->trial < below(d->found, DOWN_NEAR) &&
+			   trial_ratio(d) > gain(d->trial, d->found, E_KNEE)) {
+			d->down_pct = DOWN_NEAR;
 		} else {
 			*wait = clamp(*wait * 2, WAIT_AGAIN, WAIT_MOST);
-			if (d->found == 1)
+			if (!up)
+				d->down_pct = DOWN_FAR;
+			else if (d->found == 1 ||
+				 (!d->tried_dry &&
+				  rate_error(&d->base) >= EVEN_ERROR))
+				/* The large one may have failed by chance. */
 				d->up_pct = 100;
 		}
+		d->twice = 0;
 		set_depth(d, d->found);
 	}
 	d->trial = 0;
@@ -319,25 +402,40 @@ static void set_stretch(struct ioband_depth *d)
 	u64 uneven = rate_uneven(&d->base);
 
 	/* Later it may as well be another speed, see found_block(). */
-	if (d->base.devs < BLOCKS_MIN - 1 || d->base.blocks > BASE_BLOCKS / 2)
+	if (d->base.devs < BLOCKS_MIN - 1 || d->base.blocks > KNOWN_BLOCKS)
 		return;
-	if (uneven > ONE / 2 && d->stretch < STRETCH_MAX)
+	if (uneven > ONE / 2 && d->stretch < STRETCH_MAX) {
 		d->stretch++;
-	else if (uneven < ONE / 8 && d->stretch)
+		memset(&d->base, 0, sizeof(d->base));
+	} else if (uneven < ONE / 8 && d->stretch) {
+		/* No new start, which could follow from the last one for ever. */
 		d->stretch--;
-	else
-		return;
-	d->base.dev_ns = 0;
-	d->base.devs = 0;
+	}
 }
 
-/*
- * That a deeper one is no better has to be known as well of the found depth, which
- * may have been found by a few blocks that happened to be fast.
- */
-static bool base_is_short(const struct ioband_depth *d)
+/* Does the latest block, which isn't in @r yet, show another speed? */
+static bool speed_changed(struct ioband_depth *d, const struct ioband_rate *r,
+			  u64 ns)
 {
-	return d->base.blocks < d->tried.blocks / 2;
+	u64 recent, mean = rate_mean(r);
+	bool changed;
+
+	rate_add(&d->recent, ns, d->tokens);
+	if (d->recent.blocks < BLOCKS_SOME)
+		return false;
+	recent = rate_mean(&d->recent);
+	changed = r->blocks > KNOWN_BLOCKS &&
+		  (recent * 4 > mean * 5 || recent * 5 < mean * 4) &&
+		  rate_error(&d->recent) < ONE / 8;
+	memset(&d->recent, 0, sizeof(d->recent));
+	return changed;
+}
+
+/* What was found was right for the old speed: deeper first. */
+static void restart_speed(struct ioband_depth *d)
+{
+	restart(d);
+	d->wait[0] = WAIT_AGAIN;
 }
 
 /* A block at the depth on trial is complete. */
@@ -345,58 +443,53 @@ static void tried_block(struct ioband_depth *d, u64 ns)
 {
 	bool larger;
 
+	if (speed_changed(d, &d->tried, ns)) {
+		restart_speed(d);
+		return;
+	}
 	rate_add(&d->tried, ns, d->tokens);
 	d->tried_dry = breaks_shares(d);
-	if (d->tried.blocks < BLOCKS_FEW || !is_clear(d, &larger))
+	if (d->tried.blocks < BLOCKS_FEW)
 		return;
-	if (d->trial > d->found && !larger && base_is_short(d)) {
+	if (is_clear(d, &larger)) {
+		end_trial(d, larger);
+	} else if (base_is_short(d)) {
 		d->pending = d->trial;
 		d->trial = 0;
 		set_depth(d, d->found);
-	} else {
-		end_trial(d, larger);
 	}
 }
 
 /* A block at the found depth is complete. */
 static void found_block(struct ioband_depth *d, u64 ns)
 {
-	u64 mean = rate_mean(&d->base);
 	bool larger;
 	u32 up, down;
 
 	/* Nobody gains by another depth. */
 	if (d->held < HELD_LEAST)
 		return;
-	rate_add(&d->base, ns, d->tokens);
-	rate_add(&d->recent, ns, d->tokens);
-	if (d->recent.blocks >= BLOCKS_SOME) {
-		u64 recent = rate_mean(&d->recent);
-
-		if (mean && d->base.blocks > BASE_BLOCKS / 2 &&
-		    (recent * 4 > mean * 5 || recent * 5 < mean * 4) &&
-		    rate_error(&d->recent) < ONE / 8) {
-			restart(d);
-			/* It was right for the old speed: deeper first. */
-			d->wait[0] = WAIT_AGAIN;
-			return;
-		}
-		memset(&d->recent, 0, sizeof(d->recent));
+	if (speed_changed(d, &d->base, ns)) {
+		restart_speed(d);
+		return;
 	}
+	rate_add(&d->base, ns, d->tokens);
 	if (d->pending) {
-		if (base_is_short(d))
+		if (d->base.blocks < d->tried.blocks)
 			return;
 		d->trial = d->pending;
 		d->pending = 0;
-		is_clear(d, &larger);
-		end_trial(d, larger);
+		if (is_clear(d, &larger))
+			end_trial(d, larger);
+		else
+			set_depth(d, d->trial);
 		return;
 	}
 	d->since[0]++;
 	d->since[1]++;
+	set_stretch(d);
 	if (d->base.blocks < BLOCKS_MIN)
 		return;
-	set_stretch(d);
 	up = step_up(d);
 	down = step_down(d);
 	if (up && d->since[1] >= d->wait[1])

@@ -294,6 +294,8 @@ struct ioband_rate {
  * @full: a depth for which the disk's queue was too short, 0 if none is known
  * @most: largest depth allowed
  * @up_pct: how much deeper the next trial is
+ * @down_pct: how much shallower, if the rate is uneven
+ * @twice: depth that was better once, and has to be so again
  * @stretch: blocks are longer by this power of two
  * @count: completions in the present block
  * @tokens: of these
@@ -313,7 +315,7 @@ struct ioband_rate {
  * @last_ns: the last completion
  * @gap_ns: mean time between two
  * @base: blocks at the found depth
- * @recent: the latest of them
+ * @recent: the latest of them, or of the trial
  * @tried: blocks at the depth on trial
  * @wait: blocks between two trials, 0 shallower, 1 deeper
  * @since: blocks since the last one
@@ -327,6 +329,8 @@ struct ioband_depth {
 	u32 full;
 	u32 most;
 	u32 up_pct;
+	u32 down_pct;
+	u32 twice;
 	u32 stretch;
 	u32 count;
 	u32 skip;

@@ -398,6 +398,35 @@ static void test_depth_stuck(void **state)
 	}
 }
 
+/*
+ * 8 I/Os in all, on a disk that takes 4 at a time and happens to be twice as fast
+ * during the first trial with all of them inside. Nothing would be held there any
+ * more, so no order kept, nor would it ever be noticed.
+ */
+static void test_depth_all_inside(void **state)
+{
+	struct ioband_depth d = {};
+	u64 now = NSEC_PER_SEC;
+	u32 i, depth = 1, lucky = 0;
+	bool luck = true, all;
+
+	(void)state;
+	ioband_depth_start(&d, 128);
+	for (i = 0; i < 20000; i++) {
+		all = depth == 8;
+		now += 4000000 / min(depth, 4U) / (all && luck ? 2 : 1);
+		lucky += all && luck;
+		d.sent++;
+		d.dry += all;
+		depth = ioband_depth_done(&d, 1, 8, !all, now);
+		if (all && !d.trial)
+			luck = false;
+	}
+	assert_in_range(lucky, 8 * 6, 8 * 128);
+	assert_false(luck);
+	assert_int_equal(d.found, 4);
+}
+
 /* A load that ends during a trial tells nothing of the depth. */
 static void test_depth_load_ends(void **state)
 {
@@ -439,6 +468,7 @@ int main(void)
 	add_test(&h, "test_depth_limit", test_depth_limit, NULL);
 	add_test(&h, "test_depth_cpu_bound", test_depth_cpu_bound, NULL);
 	add_test(&h, "test_depth_stuck", test_depth_stuck, NULL);
+	add_test(&h, "test_depth_all_inside", test_depth_all_inside, NULL);
 	add_test(&h, "test_depth_load_ends", test_depth_load_ends, NULL);
 	return run_harness(&h, "depth");
 }

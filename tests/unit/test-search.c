@@ -82,7 +82,8 @@ struct watcher {
  * Percent of no control, by model and whether all groups are rich. If they are,
  * what is left out is what the search didn't find worth a deeper step (5 %), and
  * in the worst case that it hasn't ended: on channels that stall the noise of
- * the rate hides the gain for long.
+ * the rate hides the gain for long. The best of all fixed depths up to the limit
+ * at which shares hold has 98 to 98.5 % on channels, on the average.
  *
  * If they aren't, shares come first: a group of weight that has one reader keeps
  * a disk at depth 1, which is 2/5 on a disk that rotates and 1 / channels else.
@@ -90,8 +91,8 @@ struct watcher {
 static const double least_sums[NR_MODELS][2] = {
 	[SERVERS]	= { 15, 85 },
 	[ROTATES]	= { 35, 75 },
-	[CHANNELS]	= { 8, 65 },
-	[STALLS]	= { 8, 20 },
+	[CHANNELS]	= { 8, 80 },
+	[STALLS]	= { 8, 30 },
 };
 
 static struct watcher *watcher(struct sim *s)
@@ -128,9 +129,9 @@ static struct figures sums[NR_MODELS][2] = {
 	[ROTATES]	= { { "sum, rotating", 70 },
 			    { "sum, rotating, rich", 99.3 } },
 	[CHANNELS]	= { { "sum, channels", 75 },
-			    { "sum, channels, rich", 95.5 } },
+			    { "sum, channels, rich", 96.1 } },
 	[STALLS]	= { { "sum, stalls", 73 },
-			    { "sum, stalls, rich", 94.5 } },
+			    { "sum, stalls, rich", 95.5 } },
 };
 
 static struct figures offs[NR_MODELS] = {
