@@ -401,7 +401,7 @@ static void set_stretch(struct ioband_depth *d)
 {
 	u64 uneven = rate_uneven(&d->base);
 
-	/* Later it may as well be another speed, see found_block(). */
+	/* Later it may as well be another speed, see speed_changed(). */
 	if (d->base.devs < BLOCKS_MIN - 1 || d->base.blocks > KNOWN_BLOCKS)
 		return;
 	if (uneven > ONE / 2 && d->stretch < STRETCH_MAX) {
