@@ -253,7 +253,7 @@ chapter("D2"; "Cost where all contend";
 	"Two groups of weights 200:100, depth 32 each, on a disk that takes 200 us and 8 at a time: 40000 I/Os a second, less than the processor manages. So nearly all I/O has to wait for its turn, and is counted with what that costs: the time that the processor was busy, divided by the I/Os, is the instructions for an I/O.";
 	cost("D2")),
 chapter("D3"; "Two processors, real time";
-	"An emulated machine with two processors and its host's clock: medians of interleaved runs. These figures bend with the host's load."; d3),
+	"An emulated machine with two processors and its host's clock: medians of interleaved runs. These figures bend with the host's load, and runs of one job alone differ by up to a factor of two on an idle host: they tell no differences of a few percent."; d3),
 chapter("D4"; "The automatic threshold";
 	"Readers of 4 KiB, weights 200:100, nothing set. Depth found: the one most often in force in the third second; first after: when it was so for the first time."; d4),
 chapter("M1"; "4 KiB against 256 KiB";
