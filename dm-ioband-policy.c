@@ -276,11 +276,15 @@ static void level_init(struct ioband_level *l)
 	l->timeline[IOBAND_WRITE] = RB_ROOT_CACHED;
 }
 
+/* The group of a node in the tree of a direction, NULL for none. */
+static struct ioband_share *timeline_share(struct rb_node *n, int dir)
+{
+	return n ? rb_entry(n - dir, struct ioband_share, node[0]) : NULL;
+}
+
 static struct ioband_share *level_first(const struct ioband_level *l, int dir)
 {
-	struct rb_node *n = rb_first_cached(&l->timeline[dir]);
-
-	return n ? rb_entry(n - dir, struct ioband_share, node[0]) : NULL;
+	return timeline_share(rb_first_cached(&l->timeline[dir]), dir);
 }
 
 /**
@@ -604,16 +608,17 @@ static void timeline_in(struct ioband_share *g, unsigned int dirs)
 /* Would a group with a later tag still be before the next one? */
 static bool keeps_place(const struct ioband_share *g, u64 tag)
 {
-	const struct rb_node *n;
+	const struct ioband_share *next;
 	int dir;
 
 	if (before(tag, g->tag))
 		return false;
 	for (dir = 0; dir < IOBAND_NR_DIRS; dir++) {
-		n = in_timeline(g, dir) ? rb_next(&g->node[dir]) : NULL;
+		if (!in_timeline(g, dir))
+			continue;
+		next = timeline_share(rb_next(&g->node[dir]), dir);
 		/* Of equal ones the one that came last is last. */
-		if (n && !before(tag, rb_entry(n - dir, struct ioband_share,
-					       node[0])->tag))
+		if (next && !before(tag, next->tag))
 			return false;
 	}
 	return true;
