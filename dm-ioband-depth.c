@@ -32,7 +32,8 @@
  *
  * A group that has the disk to itself needs no order, so for it a depth is found
  * apart: it may be deeper for less, and is kept for the next time, as is that for
- * several. The caller says which is in force (ioband_depth_alone()).
+ * several. The caller says which is in force (ioband_depth_alone()). Where its load
+ * keeps running out, the disk isn't the limit, and it isn't held at all.
  *
  * Only I/O that asks the core is seen, which is all while an eighth of it or
  * more finds something held; else nobody gains by another depth. That the disk
@@ -95,6 +96,8 @@
 #define PAUSE_LEAST	8
 /* A processor that was busy with something else for a moment is no pause. */
 #define PAUSE_LEAST_NS	(4ULL * NSEC_PER_MSEC)
+/* A load that runs out after so many times the I/O it had at most is a batch. */
+#define BATCH		4U
 /* Something must be held at such a part of the completions, times ONE. */
 #define HELD_LEAST	(ONE / 8)
 
@@ -518,6 +521,33 @@ static void after_idle(struct ioband_depth *d, u64 gap_ns, u64 now_ns)
 	start_block(d, now_ns);
 }
 
+/*
+ * Does the load keep running out, for there being few I/Os between one time and the
+ * next? Then it is waited for it, not for the disk.
+ */
+static bool runs_out(const struct ioband_depth *d)
+{
+	return d->batches > ONE / 2 && d->run <= d->peak * BATCH;
+}
+
+/* Holding a group alone has a cost, and no use if the disk isn't the limit. */
+static bool is_free(const struct ioband_depth *d)
+{
+	return d->alone && runs_out(d);
+}
+
+/* The found depth is kept for when that is over. */
+static void set_free(struct ioband_depth *d)
+{
+	u32 most = d->full ? min(d->most, d->full - 1) : d->most;
+
+	if (d->depth == most)
+		return;
+	d->trial = 0;
+	d->pending = 0;
+	set_depth(d, most);
+}
+
 /**
  * ioband_depth_done - tell of a completion
  * @d: the state
@@ -542,6 +572,8 @@ u32 ioband_depth_done(struct ioband_depth *d, u32 tokens, u32 load, bool held,
 	d->gap_ns = (d->gap_ns * 15 + gap_ns + 15) / 16;
 	d->held = (d->held * 31 + held * ONE) / 32;
 	d->load = max(load, d->load - d->load / 8);
+	d->run++;
+	d->peak = max(d->peak, load);
 	d->tokens += tokens;
 	if (++d->count < max_t(u32, d->depth, BLOCK_LEAST) << d->stretch)
 		return d->depth;
@@ -552,6 +584,10 @@ u32 ioband_depth_done(struct ioband_depth *d, u32 tokens, u32 load, bool held,
 		d->sent = 0;
 		d->tries = 0;
 		d->stuck = 0;
+	} else if (is_free(d)) {
+		set_free(d);
+	} else if (!d->trial && d->depth != d->found) {
+		set_depth(d, d->found);
 	} else if (!d->trial) {
 		found_block(d, ns);
 	} else {
@@ -611,6 +647,11 @@ void ioband_depth_idle(struct ioband_depth *d, bool unseen)
 {
 	d->idle = true;
 	d->unseen |= unseen;
+	if (unseen || !d->run)
+		return;
+	d->batches = (d->batches * 7 + (d->run <= d->peak * BATCH) * ONE) / 8;
+	d->run = 0;
+	d->peak = 0;
 }
 
 /**

@@ -302,6 +302,9 @@ struct ioband_rate {
  * @skip: blocks to leave out yet
  * @held: part of the completions at which something was held, of late
  * @load: I/Os held or in flight, at most, of late
+ * @run: completions since nothing was held or in flight
+ * @peak: I/Os held or in flight since then, at most
+ * @batches: part of the times at which the load ran out soon, of late
  * @idle: nothing was in flight since the last completion, or
  * @unseen: there were others since
  * @base_dry: a group was dry at the found depth, or the disk's queue too short
@@ -336,6 +339,9 @@ struct ioband_depth {
 	u32 skip;
 	u32 held;
 	u32 load;
+	u32 run;
+	u32 peak;
+	u32 batches;
 	bool idle;
 	bool unseen;
 	bool base_dry;

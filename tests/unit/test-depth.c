@@ -427,6 +427,60 @@ static void test_depth_all_inside(void **state)
 	assert_int_equal(d.found, 4);
 }
 
+/*
+ * A processor that hands over 64 I/Os at a time, waits for all, and is the limit: the
+ * rate doesn't depend on the depth. A group alone isn't held for that, whatever the
+ * noise. Once there is always more to do, or another group, the found depth counts.
+ */
+static void test_depth_batches(void **state)
+{
+	struct ioband_depth d = {};
+	u64 now = NSEC_PER_SEC;
+	u32 i, inside, left;
+
+	(void)state;
+	ioband_depth_start(&d, 128);
+	for (i = 0; i < 20000; i++) {
+		now += 4000000 / min(d.depth, 4U);
+		ioband_depth_done(&d, 1, 64, true, now);
+	}
+	assert_int_equal(d.found, 4);
+	ioband_depth_alone(&d, true);
+	for (i = 0; i < 100; i++) {
+		for (left = 64; left; left--) {
+			inside = min(left, d.depth);
+			now += 5000 + (i * 2654435761U >> 20);
+			ioband_depth_done(&d, 1, left, left > inside, now);
+		}
+		ioband_depth_idle(&d, false);
+		now += 100000;
+		if (i >= 16)
+			assert_int_equal(d.depth, 128);
+	}
+	/* Several at once: as before. */
+	ioband_depth_alone(&d, false);
+	assert_int_equal(d.depth, 4);
+	ioband_depth_alone(&d, true);
+	for (i = 0; i < 16 * 64; i++) {
+		now += 100000;
+		ioband_depth_done(&d, 1, 64 - i % 64, i % 64 < 32, now);
+		if (i % 64 == 63)
+			ioband_depth_idle(&d, false);
+	}
+	assert_int_equal(d.depth, 128);
+	/* 200 all the time. */
+	for (i = 0; i < 4 * 200 + 2 * 128; i++) {
+		now += 1000000;
+		ioband_depth_done(&d, 1, 200, true, now);
+	}
+	assert_int_not_equal(d.depth, 128);
+	for (i = 0; i < 20000; i++) {
+		now += 4000000 / min(d.depth, 4U);
+		ioband_depth_done(&d, 1, 200, true, now);
+	}
+	assert_int_equal(d.found, 4);
+}
+
 /* A load that ends during a trial tells nothing of the depth. */
 static void test_depth_load_ends(void **state)
 {
@@ -469,6 +523,7 @@ int main(void)
 	add_test(&h, "test_depth_cpu_bound", test_depth_cpu_bound, NULL);
 	add_test(&h, "test_depth_stuck", test_depth_stuck, NULL);
 	add_test(&h, "test_depth_all_inside", test_depth_all_inside, NULL);
+	add_test(&h, "test_depth_batches", test_depth_batches, NULL);
 	add_test(&h, "test_depth_load_ends", test_depth_load_ends, NULL);
 	return run_harness(&h, "depth");
 }
