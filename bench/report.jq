@@ -195,17 +195,23 @@ def m1: [.figures[] | select(.figure == "M1")]
 	  + map([(.control | name), ((.bytes | list) | 100 * .[0] / add | round1), (.MBps | round1)])
 	| table;
 
+def median: sort | .[(length - 1) / 2 | floor];
+
+# $x[round] / $y[round], the one in the middle.
+def paired($x; $y): [range($x | length) | $x[.] / $y[.]] | median;
 def d3: [.figures[] | select(.figure == "D3")]
-	| [["jobs", "dm-linear, I/O/s", "ioband, automatic, I/O/s", "ioband, set, I/O/s"]]
-	  + (groups(.jobs) | map(. as $j | [(.[0].jobs | tostring)]
-		+ (["linear", "ioband-auto", "ioband-set"] | map(. as $c | [$j[] | select(.control == $c)][0].iops | round0))))
+	| (map({key: "\(.jobs) \(.control)", value: (.iops | list)}) | from_entries) as $of
+	| [["", "one job, I/O/s", "two jobs, I/O/s", "one job, of dm-linear's", "two jobs, of dm-linear's", "two of one, of dm-linear's"]]
+	  + (["linear", "ioband-auto", "ioband-set"] | map($of["1 \(.)"] as $one | $of["2 \(.)"] as $two
+		| $of["1 linear"] as $linear_one | $of["2 linear"] as $linear_two
+		| [name, ($one | median | round0), ($two | median | round0), (paired($one; $linear_one) | round2), (paired($two; $linear_two) | round2),
+		   (paired([range($one | length) | $two[.] / $one[.]]; [range($one | length) | $linear_two[.] / $linear_one[.]]) | round2)]))
 	| table;
 
 def chapter($t; $title; $text; f): section($t;
 	"### \($t). \($title)", "", $text, "", made($t), f, verdict($t));
 
 # What tells most of all tables, a row for each controller that knows weights.
-def median: sort | .[(length - 1) / 2 | floor];
 def glance: [measures] as $m | .figures as $f
 	| def found($c; $tables; $measure): [$m[] | select((.table | IN($tables[])) and .measure == $measure) | .values[$c] | values];
 	  def instructions($c): [$f[] | select(.figure == "D1" and .control == $c) | .instructions] | .[0];
@@ -253,7 +259,7 @@ chapter("D2"; "Cost where all contend";
 	"Two groups of weights 200:100, depth 32 each, on a disk that takes 200 us and 8 at a time: 40000 I/Os a second, less than the processor manages. So nearly all I/O has to wait for its turn, and is counted with what that costs: the time that the processor was busy, divided by the I/Os, is the instructions for an I/O.";
 	cost("D2")),
 chapter("D3"; "Two processors, real time";
-	"An emulated machine with two processors and its host's clock: medians of interleaved runs. These figures bend with the host's load, and runs of one job alone differ by up to a factor of two on an idle host: they tell no differences of a few percent."; d3),
+	"An emulated machine with two processors and its host's clock, a disk of 10 us, depth 32 for each job. Medians of seven rounds; the ratios are of two runs of the same round. These figures bend with the host's load: single runs of one job differ by up to a factor of two on a busy host."; d3),
 chapter("D4"; "The automatic threshold";
 	"Readers of 4 KiB, weights 200:100, nothing set. Depth found: the one most often in force in the third second; first after: when it was so for the first time."; d4),
 chapter("M1"; "4 KiB against 256 KiB";
