@@ -96,8 +96,10 @@
 #define PAUSE_LEAST	8
 /* A processor that was busy with something else for a moment is no pause. */
 #define PAUSE_LEAST_NS	(4ULL * NSEC_PER_MSEC)
-/* A load that runs out after so many times the I/O it had at most is a batch. */
+/* A load that runs out after so many times the I/O it had at most is a batch, ... */
 #define BATCH		4U
+/* ... if so much I/O takes no longer than a second group could wait for it. */
+#define BATCH_NS	(10ULL * NSEC_PER_MSEC)
 /* Something must be held at such a part of the completions, times ONE. */
 #define HELD_LEAST	(ONE / 8)
 
@@ -521,19 +523,22 @@ static void after_idle(struct ioband_depth *d, u64 gap_ns, u64 now_ns)
 	start_block(d, now_ns);
 }
 
-/*
- * Does the load keep running out, for there being few I/Os between one time and the
- * next? Then it is waited for it, not for the disk.
- */
-static bool runs_out(const struct ioband_depth *d)
+/* Was all that was done since the load ran out last a batch? */
+static bool is_batch(const struct ioband_depth *d)
 {
-	return d->batches > ONE / 2 && d->run <= d->peak * BATCH;
+	u64 ns = d->last_ns - d->run_ns;
+
+	return d->run <= d->peak * BATCH &&
+	       div64_u64(ns * d->peak, d->run) <= BATCH_NS;
 }
 
-/* Holding a group alone has a cost, and no use if the disk isn't the limit. */
+/*
+ * Holding a group alone has a cost, and no use if the disk isn't the limit: if its
+ * load keeps running out, it is waited for that, not for the disk.
+ */
 static bool is_free(const struct ioband_depth *d)
 {
-	return d->alone && runs_out(d);
+	return d->alone && d->batches > ONE / 2 && is_batch(d);
 }
 
 /* The found depth is kept for when that is over. */
@@ -572,7 +577,8 @@ u32 ioband_depth_done(struct ioband_depth *d, u32 tokens, u32 load, bool held,
 	d->gap_ns = (d->gap_ns * 15 + gap_ns + 15) / 16;
 	d->held = (d->held * 31 + held * ONE) / 32;
 	d->load = max(load, d->load - d->load / 8);
-	d->run++;
+	if (!d->run++)
+		d->run_ns = now_ns;
 	d->peak = max(d->peak, load);
 	d->tokens += tokens;
 	if (++d->count < max_t(u32, d->depth, BLOCK_LEAST) << d->stretch)
@@ -647,9 +653,8 @@ void ioband_depth_idle(struct ioband_depth *d, bool unseen)
 {
 	d->idle = true;
 	d->unseen |= unseen;
-	if (unseen || !d->run)
-		return;
-	d->batches = (d->batches * 7 + (d->run <= d->peak * BATCH) * ONE) / 8;
+	if (!unseen && d->run)
+		d->batches = (d->batches * 7 + is_batch(d) * ONE) / 8;
 	d->run = 0;
 	d->peak = 0;
 }

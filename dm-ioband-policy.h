@@ -304,7 +304,7 @@ struct ioband_rate {
  * @load: I/Os held or in flight, at most, of late
  * @run: completions since nothing was held or in flight
  * @peak: I/Os held or in flight since then, at most
- * @batches: part of the times at which the load ran out soon, of late
+ * @batches: part of the times at which the load ran out and had been a batch, of late
  * @idle: nothing was in flight since the last completion, or
  * @unseen: there were others since
  * @base_dry: a group was dry at the found depth, or the disk's queue too short
@@ -316,6 +316,7 @@ struct ioband_rate {
  * @stuck: of these, for which the disk's queue had no place
  * @block_ns: start of the present block
  * @last_ns: the last completion
+ * @run_ns: the first of @run
  * @gap_ns: mean time between two
  * @base: blocks at the found depth
  * @recent: the latest of them, or of the trial
@@ -354,6 +355,7 @@ struct ioband_depth {
 	u64 tokens;
 	u64 block_ns;
 	u64 last_ns;
+	u64 run_ns;
 	u64 gap_ns;
 	struct ioband_rate base;
 	struct ioband_rate recent;
