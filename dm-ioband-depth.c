@@ -100,6 +100,11 @@
 #define BATCH		4U
 /* ... if so much I/O takes no longer than a second group could wait for it. */
 #define BATCH_NS	(10ULL * NSEC_PER_MSEC)
+/* ... and often so: the third in a row at the latest. */
+#define BATCHES_LEAST	(ONE / 4)
+/* Batches from a failure of not holding them to the next attempt. */
+#define FREE_WAIT_LEAST	4U
+#define FREE_WAIT_MOST	256U
 /* Something must be held at such a part of the completions, times ONE. */
 #define HELD_LEAST	(ONE / 8)
 
@@ -526,31 +531,79 @@ static void after_idle(struct ioband_depth *d, u64 gap_ns, u64 now_ns)
 /* Was all that was done since the load ran out last a batch? */
 static bool is_batch(const struct ioband_depth *d)
 {
-	u64 ns = d->last_ns - d->run_ns;
+	return d->run <= d->peak * BATCH;
+}
 
-	return d->run <= d->peak * BATCH &&
-	       div64_u64(ns * d->peak, d->run) <= BATCH_NS;
+/* In this time the disk does as much as there was at most, if it was @depth deep. */
+static u64 drain_ns(const struct ioband_depth *d, u32 depth)
+{
+	u64 ns = d->last_ns - d->run_ns;
+	/* At the one on trial it was a part of the time. */
+	u32 now = d->trial ? min(d->found, d->trial) : d->depth, then;
+
+	now = min(now, d->peak);
+	then = min(depth, d->peak);
+	/* @run_ns is the end of the first. */
+	if (d->run < 2)
+		return 0;
+	ns = div_u64(ns * d->peak, d->run - 1);
+	return now < then ? mul_u64_u64_div_u64(ns, now, then) : ns;
+}
+
+/* The depth of a group that isn't held. */
+static u32 free_depth(const struct ioband_depth *d)
+{
+	return d->full ? min(d->most, d->full - 1) : d->most;
 }
 
 /*
  * Holding a group alone has a cost, and no use if the disk isn't the limit: if its
- * load keeps running out, it is waited for that, not for the disk.
+ * load keeps running out, it is waited for that, not for the disk. That the disk is
+ * done with a batch in time is tried where it could be, if it did more at a time in
+ * proportion; after a failure again much later.
  */
 static bool is_free(const struct ioband_depth *d)
 {
-	return d->alone && d->batches > ONE / 2 && is_batch(d);
+	return d->alone && d->batches > BATCHES_LEAST && is_batch(d) &&
+	       !d->free_left && drain_ns(d, free_depth(d)) <= BATCH_NS;
 }
 
 /* The found depth is kept for when that is over. */
 static void set_free(struct ioband_depth *d)
 {
-	u32 most = d->full ? min(d->most, d->full - 1) : d->most;
-
-	if (d->depth == most)
-		return;
 	d->trial = 0;
 	d->pending = 0;
-	set_depth(d, most);
+	set_depth(d, free_depth(d));
+}
+
+/* It has to be held after all: for longer if the disk is too slow for a batch. */
+static void end_free(struct ioband_depth *d)
+{
+	if (is_batch(d)) {
+		d->free_wait = clamp(d->free_wait * 2, FREE_WAIT_LEAST,
+				     FREE_WAIT_MOST);
+		d->free_left = d->free_wait;
+	}
+	set_depth(d, d->found);
+}
+
+/* The load ran out. */
+static void end_run(struct ioband_depth *d)
+{
+	bool batch = is_batch(d), held = d->trial || d->depth == d->found;
+
+	d->batches = (d->batches * 7 + batch * ONE) / 8;
+	if (!batch)
+		return;
+	d->free_left -= !!d->free_left;
+	if (held) {
+		if (is_free(d))
+			set_free(d);
+	} else if (is_free(d)) {
+		d->free_wait = 0;
+	} else {
+		end_free(d);
+	}
 }
 
 /**
@@ -590,10 +643,9 @@ u32 ioband_depth_done(struct ioband_depth *d, u32 tokens, u32 load, bool held,
 		d->sent = 0;
 		d->tries = 0;
 		d->stuck = 0;
-	} else if (is_free(d)) {
-		set_free(d);
 	} else if (!d->trial && d->depth != d->found) {
-		set_depth(d, d->found);
+		if (!is_free(d))
+			end_free(d);
 	} else if (!d->trial) {
 		found_block(d, ns);
 	} else {
@@ -627,7 +679,8 @@ void ioband_depth_sent(struct ioband_depth *d, u32 ios, u32 stuck)
 u32 ioband_depth_alone(struct ioband_depth *d, bool alone)
 {
 	bool known = d->other;
-	u32 full = d->full;
+	u32 full = d->full, free_wait = d->free_wait;
+	u32 batches = alone ? d->batches : 0;
 
 	if (d->alone == alone)
 		return d->depth;
@@ -637,6 +690,9 @@ u32 ioband_depth_alone(struct ioband_depth *d, bool alone)
 	d->alone = alone;
 	restart(d);
 	d->full = full;
+	d->free_wait = free_wait;
+	d->free_left = free_wait;
+	d->batches = batches;
 	if (known) {
 		d->wait[0] = WAIT_AGAIN;
 		d->wait[1] = WAIT_AGAIN;
@@ -648,15 +704,18 @@ u32 ioband_depth_alone(struct ioband_depth *d, bool alone)
  * ioband_depth_idle - tell that nothing is in flight any more, nor held
  * @d: the state
  * @unseen: completions need not be told of from now on
+ *
+ * Return: the depth to use from now on.
  */
-void ioband_depth_idle(struct ioband_depth *d, bool unseen)
+u32 ioband_depth_idle(struct ioband_depth *d, bool unseen)
 {
 	d->idle = true;
 	d->unseen |= unseen;
 	if (!unseen && d->run)
-		d->batches = (d->batches * 7 + is_batch(d) * ONE) / 8;
+		end_run(d);
 	d->run = 0;
 	d->peak = 0;
+	return d->depth;
 }
 
 /**

@@ -1550,7 +1550,7 @@ void ioband_done(struct ioband_share *g, struct ioband_req *r, u64 now_ns)
 					     s->inside + s->held + 1,
 					     ioband_wants_room(s), now_ns);
 		if (!s->inside && !s->held)
-			ioband_depth_idle(&s->finder, false);
+			s->depth = ioband_depth_idle(&s->finder, false);
 	}
 }
 

@@ -305,6 +305,8 @@ struct ioband_rate {
  * @run: completions since nothing was held or in flight
  * @peak: I/Os held or in flight since then, at most
  * @batches: part of the times at which the load ran out and had been a batch, of late
+ * @free_wait: batches to wait until not to hold them is tried again
+ * @free_left: of these, left
  * @idle: nothing was in flight since the last completion, or
  * @unseen: there were others since
  * @base_dry: a group was dry at the found depth, or the disk's queue too short
@@ -343,6 +345,8 @@ struct ioband_depth {
 	u32 run;
 	u32 peak;
 	u32 batches;
+	u32 free_wait;
+	u32 free_left;
 	bool idle;
 	bool unseen;
 	bool base_dry;
@@ -443,7 +447,7 @@ u32 ioband_depth_done(struct ioband_depth *d, u32 tokens, u32 load, bool held,
 		      u64 now_ns);
 u32 ioband_depth_alone(struct ioband_depth *d, bool alone);
 void ioband_depth_sent(struct ioband_depth *d, u32 ios, u32 stuck);
-void ioband_depth_idle(struct ioband_depth *d, bool unseen);
+u32 ioband_depth_idle(struct ioband_depth *d, bool unseen);
 bool ioband_depth_watches(const struct ioband_depth *d);
 
 /* dm-ioband-policy.c: the order of groups and I/O */

@@ -484,6 +484,54 @@ static void test_depth_batches(void **state)
 	assert_int_equal(d.depth, d.trial ? d.trial : d.found);
 }
 
+/*
+ * A group alone that sends @burst I/Os at a time and pauses, on a disk that takes
+ * @slots at a time, @io_us each: in how many of 1000 bursts it isn't held at the end.
+ */
+static const struct burst_row {
+	const char *name;
+	u32 burst;
+	u32 slots;
+	u32 io_us;
+	u32 least;
+	u32 most;
+	u32 first;
+} burst_rows[] = {
+	/* Three bursts are a habit, and it would be done in 2 ms. */
+	{ "bursts: 32 of 2 ms on 64 slots", 32, 64, 2000, 996, 997, 4 },
+	{ "bursts: 8 of 9 ms on 8 slots", 8, 8, 9000, 996, 997, 4 },
+	/* They may pass in 2 ms, but take 64: tried ever more rarely, 4, 8, 16, ... */
+	{ "bursts: 32 of 2 ms on 1 slot", 32, 1, 2000, 4, 10, 4 },
+	/* None could pass in 10 ms. */
+	{ "bursts: 32 of 50 ms on 64 slots", 32, 64, 50000, 0, 0, 0 },
+	{ "bursts: 32 of 50 ms on 1 slot", 32, 1, 50000, 0, 0, 0 },
+};
+
+static void test_depth_bursts(void **state)
+{
+	const struct burst_row *row = *state;
+	u32 i, left, free = 0, first = 0;
+	struct ioband_depth d = {};
+	u64 now = NSEC_PER_SEC;
+
+	ioband_depth_start(&d, 128);
+	ioband_depth_alone(&d, true);
+	for (i = 1; i <= 1000; i++) {
+		for (left = row->burst; left; left--) {
+			now += row->io_us * 1000 / min(d.depth, row->slots);
+			ioband_depth_done(&d, 1, left, left > d.depth, now);
+		}
+		if (d.depth == 128) {
+			free++;
+			first = first ?: i;
+		}
+		ioband_depth_idle(&d, false);
+		now += 300 * NSEC_PER_MSEC;
+	}
+	assert_in_range(free, row->least, row->most);
+	assert_int_equal(first, row->first);
+}
+
 /* A load that ends during a trial tells nothing of the depth. */
 static void test_depth_load_ends(void **state)
 {
@@ -527,6 +575,7 @@ int main(void)
 	add_test(&h, "test_depth_stuck", test_depth_stuck, NULL);
 	add_test(&h, "test_depth_all_inside", test_depth_all_inside, NULL);
 	add_test(&h, "test_depth_batches", test_depth_batches, NULL);
+	add_table(&h, test_depth_bursts, burst_rows);
 	add_test(&h, "test_depth_load_ends", test_depth_load_ends, NULL);
 	return run_harness(&h, "depth");
 }
