@@ -1252,15 +1252,19 @@ static ssize_t emit_reason(const struct ioband_domain *dom,
 	enum ioband_limit limit;
 
 	by = ioband_pausing(&g->share, &limit);
-	if (!g->share.held)
+	if (!g->share.held) {
 		DMEMIT("none");
-	else if (by == &g->share)
+	} else if (by == &g->share) {
 		DMEMIT("%s", ioband_reasons[limit]);
-	else if (by)
-		DMEMIT("parent:%s",
-		       container_of(by, struct ioband_group, share)->name);
-	else
-		DMEMIT(ioband_is_next(&g->share) ? "depth" : "share");
+	} else if (by) {
+		DMEMIT("parent:");
+		sz = emit_id(container_of(by, struct ioband_group, share),
+			     result, maxlen, sz);
+	} else if (ioband_is_next(&g->share, ktime_get_ns())) {
+		DMEMIT("depth");
+	} else {
+		DMEMIT("share");
+	}
 	return sz;
 }
 

@@ -1278,6 +1278,27 @@ static struct ioband_share *batch_share(const struct ioband_sched *s,
 	return g;
 }
 
+/*
+ * The next I/O in order, before its limits are looked at: that of a group that is due,
+ * of the one that is served in a batch, or of the one with the least tag.
+ */
+static struct ioband_req *next_in_order(const struct ioband_sched *s, u64 now_ns,
+					struct ioband_share **owner, bool *due,
+					bool *batch)
+{
+	unsigned int dirs = BIT(IOBAND_READ) | BIT(IOBAND_WRITE);
+	struct ioband_share *g = due_share(s, &dirs);
+
+	*due = g;
+	if (!g) {
+		g = batch_share(s, &dirs);
+		*batch = g;
+	}
+	if (!g)
+		g = level_next(&s->root, &dirs);
+	return g ? descend(g, dirs, now_ns, owner) : NULL;
+}
+
 /**
  * ioband_peek - find the held I/O that may go now
  * @s: the domain's state
@@ -1294,9 +1315,9 @@ struct ioband_req *ioband_peek(struct ioband_sched *s, u32 in_flight,
 			       u64 now_ns, u64 *until_ns)
 {
 	const struct ioband_pause *pause;
-	struct ioband_share *g, *owner;
 	bool due = false, batch = false;
-	struct ioband_req *r = NULL;
+	struct ioband_share *owner;
+	struct ioband_req *r;
 	u32 slots, awaited;
 
 	*until_ns = 0;
@@ -1306,24 +1327,9 @@ struct ioband_req *ioband_peek(struct ioband_sched *s, u32 in_flight,
 	}
 	resume_ready(s, now_ns);
 	due_enter(s, now_ns);
-	for (;;) {
-		unsigned int dirs = BIT(IOBAND_READ) | BIT(IOBAND_WRITE);
-
-		g = due_share(s, &dirs);
-		due = g;
-		if (!g) {
-			g = batch_share(s, &dirs);
-			batch = g;
-		}
-		if (!g)
-			g = level_next(&s->root, &dirs);
-		if (!g)
-			break;
-		r = descend(g, dirs, now_ns, &owner);
-		if (may_pass(owner, r, now_ns))
-			break;
-		r = NULL;
-	}
+	do {
+		r = next_in_order(s, now_ns, &owner, &due, &batch);
+	} while (r && !may_pass(owner, r, now_ns));
 	if (r && !due && !list_empty(&s->returning) && may_await(s)) {
 		slots = s->depth - in_flight;
 		awaited = count_awaited(s, owner, batch, slots, now_ns,
@@ -1742,15 +1748,18 @@ u64 ioband_level_weights(const struct ioband_share *g)
 /**
  * ioband_is_next - is it a group's turn?
  * @g: the group
+ * @now_ns: time
  *
- * Return: true if it, or all of its ancestors, have the least tag.
+ * Limits that its I/O may run into yet aren't looked at.
+ *
+ * Return: true if the next I/O to go is its own.
  */
-bool ioband_is_next(const struct ioband_share *g)
+bool ioband_is_next(const struct ioband_share *g, u64 now_ns)
 {
-	unsigned int dirs = BIT(IOBAND_READ) | BIT(IOBAND_WRITE);
+	struct ioband_share *owner;
+	bool due, batch;
 
-	for (; g; g = g->parent, dirs = BIT(IOBAND_READ) | BIT(IOBAND_WRITE))
-		if (level_next(level_of(g), &dirs) != g)
-			return false;
-	return true;
+	due_enter(g->sched, now_ns);
+	return next_in_order(g->sched, now_ns, &owner, &due, &batch) &&
+	       owner == g;
 }

@@ -491,6 +491,6 @@ const struct ioband_share *ioband_pausing(const struct ioband_share *g,
 					  enum ioband_limit *limit);
 u64 ioband_lead(const struct ioband_share *g);
 u64 ioband_level_weights(const struct ioband_share *g);
-bool ioband_is_next(const struct ioband_share *g);
+bool ioband_is_next(const struct ioband_share *g, u64 now_ns);
 
 #endif /* DM_IOBAND_POLICY_H */

@@ -956,6 +956,19 @@ static void test_drain_one_of_a_paused_tree(void **state)
 
 /* --- words for status --- */
 
+/* All groups that it is said to be the turn of. */
+static const char *next_letters(void)
+{
+	static char letters[MAX_GROUPS + 1];
+	u32 i, n = 0;
+
+	for (i = 0; i < rig.nr_groups; i++)
+		if (ioband_is_next(&rig.g[i], rig.now))
+			letters[n++] = 'A' + i;
+	letters[n] = 0;
+	return letters;
+}
+
 static void test_status(void **state)
 {
 	enum ioband_limit why;
@@ -963,19 +976,15 @@ static void test_status(void **state)
 	(void)state;
 	tree_init(4, ".AA.");
 	assert_false(ioband_wants_room(&rig.s));
-	assert_false(ioband_is_next(&rig.g[B]));
+	assert_string_equal(next_letters(), "");
 	hold(B, 1);
 	hold(D, 1);
 	assert_true(ioband_wants_room(&rig.s));
 	/* It is A's turn, and below A that of B. */
-	assert_true(ioband_is_next(&rig.g[A]));
-	assert_true(ioband_is_next(&rig.g[B]));
-	assert_false(ioband_is_next(&rig.g[C]));
-	assert_false(ioband_is_next(&rig.g[D]));
+	assert_string_equal(next_letters(), "B");
 	hold(B, 5);
 	assert_string_equal(send_letters(1), "B");
-	assert_true(ioband_is_next(&rig.g[D]));
-	assert_false(ioband_is_next(&rig.g[B]));
+	assert_string_equal(next_letters(), "D");
 	assert_string_equal(send_letters(2), "DB");
 	/* 6 tokens of each, less the tag of the last one, 1, at the clock. */
 	assert_int_equal(ioband_lead(&rig.g[B]), 4);
@@ -995,6 +1004,50 @@ static void test_status(void **state)
 	hold(C, 1);
 	assert_null(ioband_pausing(&rig.g[C], &why));
 	assert_true(ioband_wants_room(&rig.s));
+}
+
+/* A parent's own I/O and its child's take turns, the parent's first. */
+static void test_next_of_a_parent(void **state)
+{
+	(void)state;
+	tree_init(1, ".A");
+	hold_many(A, 2, 1);
+	hold_many(B, 2, 1);
+	assert_string_equal(next_letters(), "A");
+	assert_string_equal(send_letters(1), "A");
+	assert_string_equal(next_letters(), "B");
+}
+
+/* Whoever is behind a minimum goes before all tags: A, though its is the largest. */
+static void test_next_by_minimum(void **state)
+{
+	(void)state;
+	tree_init(1, "...");
+	use_policy("range-bw");
+	range(A, 40960, 0);
+	rig.g[A].tag += TAG(1000000, 100);
+	hold_data(A, READ, 4 * KIB);
+	hold_data(A, READ, 4 * KIB);
+	hold_data(B, READ, 4 * KIB);
+	assert_string_equal(next_letters(), "A");
+	assert_string_equal(send_letters(1), "A");
+	assert_string_equal(next_letters(), "B");
+	rig.now += 100 * MSEC;
+	assert_string_equal(next_letters(), "A");
+}
+
+/* A goes on until it is half of the burst ahead: 2 of 4 tokens. */
+static void test_next_by_burst(void **state)
+{
+	(void)state;
+	tree_init(1, "..");
+	rig.s.token_base = 4;
+	hold_many(A, 4, 1);
+	hold_many(B, 4, 1);
+	assert_string_equal(send_letters(1), "A");
+	assert_true(rig.g[B].tag < rig.g[A].tag);
+	assert_string_equal(next_letters(), "A");
+	assert_string_equal(send_letters(1), "A");
 }
 
 /* --- groups that move --- */
@@ -1659,6 +1712,9 @@ int main(void)
 	T(test_drain_paused);
 	T(test_drain_one_of_a_paused_tree);
 	T(test_status);
+	T(test_next_of_a_parent);
+	T(test_next_by_minimum);
+	T(test_next_by_burst);
 	T(test_move_up);
 	T(test_move_down);
 	T(test_move_forgets);
