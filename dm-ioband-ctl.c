@@ -698,7 +698,7 @@ static struct ioband_group *group_find(struct ioband_device *dev,
 
 	if (is_default(word))
 		return dev->fallback;
-	/* By name first: a cgroup that is gone is found by nothing else. */
+	/* A cgroup that is gone is found by its name, or by its number. */
 	list_for_each_entry(g, &dev->groups, list)
 		if (g->name && !strcmp(g->name, word))
 			return g;
@@ -707,6 +707,11 @@ static struct ioband_group *group_find(struct ioband_device *dev,
 			  "no group \"%.32s\": type %s has the default group only",
 			  word, dev->type->name);
 		return NULL;
+	}
+	if (!word[strspn(word, "0123456789")] && !kstrtou64(word, 10, &id)) {
+		g = ioband_group_by_id(dev, id);
+		if (g)
+			return g;
 	}
 	*r = parse_id(dev->type, word, &id, e);
 	if (*r)
@@ -1136,20 +1141,20 @@ static ssize_t emit_counts(const struct ioband_group *g, char *result,
 }
 
 /*
- * The id of a group in a table line. dmsetup quotes what is quoted in a line, so a
- * path that would have to be goes by its number.
+ * The id of a group in a table line, and in the statistics. dmsetup quotes what is
+ * quoted in a line, so a path that would have to be goes by its number.
  */
 static ssize_t emit_id(const struct ioband_group *g, char *result,
 		       unsigned int maxlen, ssize_t sz)
 {
-	const char *c = g->name;
+	const char *c = group_name(g);
 
 	while (*c && !needs_quote(*c))
 		c++;
 	if (*c)
 		DMEMIT("%llu", g->id);
 	else
-		DMEMIT("%s", g->name);
+		DMEMIT("%s", group_name(g));
 	return sz;
 }
 
@@ -1290,8 +1295,13 @@ static ssize_t emit_stats(const struct ioband_domain *dom,
 
 	group_counts(g, &c);
 	in_flight = group_in_flight(&c);
-	DMEMIT("id=%s parent=%s", group_name(g),
-	       g->parent ? group_name(g->parent) : "none");
+	DMEMIT("id=");
+	sz = emit_id(g, result, maxlen, sz);
+	DMEMIT(" parent=");
+	if (g->parent)
+		sz = emit_id(g->parent, result, maxlen, sz);
+	else
+		DMEMIT("none");
 	for (i = 0; i < policy->nr_params; i++)
 		DMEMIT(" %s=%u", policy->params[i].key, g->params[i]);
 	if (policy->nr_params == 1)

@@ -110,8 +110,10 @@ t 600 "cgroups: a path, a number, the nearest ancestor, gone ones"	cgroups
 
 # dmsetup quotes once more what is quoted in a table line: such a path goes by number.
 quoted_cgroups() {
-	local line
+	local line id
 	mkdir '/sys/fs/cgroup/a b' '/sys/fs/cgroup/a\b'
+	mkdir '/sys/fs/cgroup/a b/c'
+	id=$(stat -c %i '/sys/fs/cgroup/a b')
 	disk4
 	ioband a /dev/nullb0 d 4 0 cgroup weight 0 :100
 	msg a attach '/a\ b:7'
@@ -121,7 +123,16 @@ quoted_cgroups() {
 		":100 $(stat -c %i '/sys/fs/cgroup/a b'):7 $(stat -c %i '/sys/fs/cgroup/a\b'):8"
 	swap_table a "$line" || why "the line is refused"
 	want "table of the new one" "$(dmsetup table a)" "$line"
-	rmdir '/sys/fs/cgroup/a b' '/sys/fs/cgroup/a\b'
+	# A line of key=value has no other blanks.
+	msg a attach '/a\ b/c:9'
+	want "words of the stats" "$(msg a stats | grep -c '^id=\(-1\|[0-9]*\) parent=\(none\|[0-9]*\) weight=')" 4
+	want "a child in the stats" "$(msg a stats '/a\ b/c' | cut -d' ' -f1,2)" \
+		"id=$(stat -c %i '/sys/fs/cgroup/a b/c') parent=$id"
+	rmdir '/sys/fs/cgroup/a b/c' '/sys/fs/cgroup/a b' '/sys/fs/cgroup/a\b'
+	# The number that is printed is understood, also when the cgroup is gone.
+	want "of a cgroup that is gone" "$(msg a stats "$id" | cut -d' ' -f1-3)" "id=$id parent=none weight=7"
+	msg a detach "$id" || why "can't be detached by its number"
+	want "groups that are left" "$(msg a stats | grep -c '^id=')" 3
 }
 t 60 "cgroups: paths with a blank or a backslash" quoted_cgroups
 
