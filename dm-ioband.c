@@ -526,8 +526,10 @@ static int ioband_end_io(struct dm_target *ti, struct bio *bio,
 	return DM_ENDIO_DONE;
 }
 
-static void __ioband_send_soon(struct ioband_domain *dom, struct ioband_io *io)
+static void __ioband_send_soon(struct ioband_domain *dom, struct ioband_io *io,
+			       u64 now_ns)
 {
+	__ioband_note_wait(io->group, now_ns - io->req.held_ns);
 	atomic_add(io->req.ios, &dom->in_flight);
 	io->in_flight = true;
 	__ioband_count(io);
@@ -544,13 +546,14 @@ static void __ioband_send_soon(struct ioband_domain *dom, struct ioband_io *io)
 void __ioband_group_release(struct ioband_device *dev, struct ioband_group *g)
 {
 	struct ioband_domain *dom = dev->domain;
+	u64 now_ns = ktime_get_ns();
 	struct ioband_req *r;
 
 	lockdep_assert_held(&dom->lock);
 
 	g->gone = true;
 	while ((r = ioband_drain(&g->share)))
-		__ioband_send_soon(dom, req_to_io(r));
+		__ioband_send_soon(dom, req_to_io(r), now_ns);
 	ioband_share_deactivate(&g->share);
 	__ioband_domain_follow(dom);
 	__ioband_kick(dom);
@@ -570,13 +573,15 @@ static void ioband_presuspend(struct dm_target *ti)
 	struct ioband_req *r;
 	unsigned long flags;
 	struct bio *bio;
+	u64 now_ns;
 
 	spin_lock_irqsave(&dom->lock, flags);
+	now_ns = ktime_get_ns();
 	dev->straight = true;
 	list_for_each_entry(g, &dev->groups, list) {
 		while ((r = ioband_drain(&g->share))) {
 			if (!push_back) {
-				__ioband_send_soon(dom, req_to_io(r));
+				__ioband_send_soon(dom, req_to_io(r), now_ns);
 				continue;
 			}
 			/* It comes again and is counted then. */

@@ -38,12 +38,20 @@ wait_held() {
 	why "nothing of $1 is held"
 }
 
+# waited NAME: how many I/Os of its default group the statistics of waits have
+waited() {
+	local hist n sum=0
+	hist=$(msg "$1" stats default | sed 's/.* wait_hist_us=\([^ ]*\) .*/\1/')
+	for n in ${hist//,/ }; do sum=$((sum + ${n#*:})); done
+	echo "$sum"
+}
+
 #--- Suspend --------------------------------------------------------------------------
 
 # 64 reads are held behind a disk that takes 100 ms for one at a time: sent one
 # by one they would take 6 s.
 suspend_held() {
-	local start took
+	local start took held
 	nb nullb0 64 irqmode=2 completion_nsec=100000000 hw_queue_depth=128
 	ioband a /dev/nullb0 d 1 0
 	load /dev/mapper/a --iodepth=64
@@ -53,6 +61,9 @@ suspend_held() {
 	took=$(($(now_ms) - start))
 	want_true "$((took < 3000))" "suspend took $took ms"
 	want "in flight" "$(in_flight /dev/nullb0)" 0
+	# Each of them waited, whoever sent it.
+	held=$(($(io_stat a reads_held) + $(io_stat a writes_held)))
+	want "I/Os that waited" "$(waited a)" "$held"
 	dmsetup resume a
 	unload
 }
