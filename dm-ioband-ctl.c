@@ -54,6 +54,17 @@ static __printf(3, 4) int fail(struct ioband_error *e, int err,
 	return err;
 }
 
+/* Say of what the error is. */
+static int fail_in(struct ioband_error *e, int err, const char *what,
+		   const char *id)
+{
+	const struct ioband_error inner = *e;
+
+	if (id)
+		return fail(e, err, "%s \"%.64s\": %s", what, id, inner.text);
+	return fail(e, err, "%s: %s", what, inner.text);
+}
+
 /* A decimal number without sign or blanks. */
 static int parse_number(const char *word, const char *what, u32 min, u32 max,
 			u32 *value, struct ioband_error *e)
@@ -239,8 +250,17 @@ static int check_params(const struct ioband_policy *policy, const u32 *params,
 			struct ioband_error *e)
 {
 	const char *why = policy->check ? policy->check(params) : NULL;
+	char given[96] = "";
+	size_t len = 0;
+	unsigned int i;
 
-	return why ? fail(e, -EINVAL, "policy %s: %s", policy->name, why) : 0;
+	if (!why)
+		return 0;
+	for (i = 0; i < policy->nr_params; i++)
+		len += scnprintf(given + len, sizeof(given) - len,
+				 "%s%s is %u", i ? " and " : "",
+				 policy->params[i].name, params[i]);
+	return fail(e, -EINVAL, "%s: %s", given, why);
 }
 
 /*
@@ -288,6 +308,8 @@ static int parse_params(char *text, const struct ioband_policy *policy,
 static int parse_group(char *text, const struct ioband_policy *policy,
 		       struct group_words *w, struct ioband_error *e)
 {
+	int r;
+
 	default_words(policy, w);
 	w->id = strsep(&text, ":");
 	if (!text)
@@ -296,7 +318,10 @@ static int parse_group(char *text, const struct ioband_policy *policy,
 			    w->id);
 	if (!*w->id)
 		w->id = NULL;
-	return parse_params(text, policy, false, w, e);
+	r = parse_params(text, policy, false, w, e);
+	if (r)
+		return fail_in(e, r, w->id ? "group" : "default group", w->id);
+	return 0;
 }
 
 static int parse_id(const struct ioband_type *type, const char *word, u64 *id,
@@ -390,15 +415,16 @@ static bool has_other_devices(const struct ioband_device *dev)
 	return false;
 }
 
-static int merge_number(const char *what, const char *domain, u32 now,
-			bool fixed, u32 *wanted, struct ioband_error *e)
+static int merge_number(const char *what, const char *message,
+			const char *domain, u32 now, bool fixed, u32 *wanted,
+			struct ioband_error *e)
 {
 	if (!*wanted)
 		*wanted = now;
 	if (fixed && *wanted != now)
 		return fail(e, -EINVAL,
-			    "%s %u differs from %u of the other devices in domain %s: give 0 or %u",
-			    what, *wanted, now, domain, now);
+			    "%s %u differs from %u of the other devices in domain %s: give 0 or the same, or send one of them the message \"%s %u\"",
+			    what, *wanted, now, domain, message, *wanted);
 	return 0;
 }
 
@@ -441,18 +467,17 @@ static int merge_settings(const struct ioband_device *dev,
 	*set = dev->set;
 	if (fixed && set->policy != dom->set.policy)
 		return fail(e, -EINVAL,
-			    "policy %s differs from %s of the other devices in domain %s",
+			    "policy %s differs from %s of the other devices in domain %s: give the same, or send one of them the message \"policy %s\"",
 			    set->policy->name, dom->set.policy->name,
-			    dom->name);
-	r = merge_number("io_throttle", dom->name, dom->set.io_throttle, fixed,
-			 &set->io_throttle, e);
-	if (!r)
-		r = merge_number("io_limit", dom->name, dom->set.io_limit,
-				 fixed, &set->io_limit, e);
-	if (!r)
-		r = merge_number("token_base", dom->name, dom->set.token_base,
-				 fixed, &set->token_base, e);
-	return r ?: check_settings(set, e);
+			    dom->name, set->policy->name);
+	return merge_number("io_throttle", "io_throttle", dom->name,
+			    dom->set.io_throttle, fixed, &set->io_throttle,
+			    e) ?:
+	       merge_number("io_limit", "io_limit", dom->name,
+			    dom->set.io_limit, fixed, &set->io_limit, e) ?:
+	       merge_number("token_base", "token", dom->name,
+			    dom->set.token_base, fixed, &set->token_base, e) ?:
+	       check_settings(set, e);
 }
 
 /*
@@ -829,7 +854,9 @@ static int parse_parent(struct ioband_device *dev, struct ioband_group *g,
 		return fail(e, -EINVAL,
 			    "the default group can't be a parent, use none for the top");
 	*parent = group_find(dev, word, e, &r);
-	return r ?: check_parent(g, *parent, e);
+	if (r)
+		return fail_in(e, r, "parent", NULL);
+	return check_parent(g, *parent, e);
 }
 
 /**
@@ -923,6 +950,38 @@ static int parse_line(struct ioband_device *dev, unsigned int argc, char **argv,
 	return 0;
 }
 
+static int open_device(struct ioband_device *dev, const char *word,
+		       struct ioband_error *e)
+{
+	struct dm_target *ti = dev->ti;
+	int r = dm_get_device(ti, word, dm_table_get_mode(ti->table),
+			      &dev->dev);
+
+	switch (r) {
+	case 0:
+		return 0;
+	case -EBUSY:
+		return fail(e, r,
+			    "device \"%.64s\" is in use, as by a mounted file system",
+			    word);
+	case -ENODEV:
+	case -ENOENT:
+	case -ENXIO:
+	case -ENOTBLK:
+		return fail(e, r,
+			    "no block device \"%.64s\": must be the path of one, or <major>:<minor>",
+			    word);
+	case -EACCES:
+	case -EROFS:
+		return fail(e, r,
+			    "device \"%.64s\" is read-only: the ioband device must be made so too",
+			    word);
+	default:
+		return fail(e, r, "device \"%.64s\" can't be opened: error %d",
+			    word, -r);
+	}
+}
+
 static int check_device(struct dm_target *ti, const char *word,
 			struct block_device *bdev, struct ioband_error *e)
 {
@@ -964,7 +1023,7 @@ static int add_groups(struct ioband_device *dev,
 			continue;
 		r = parse_parent(dev, g, word, &parent, e);
 		if (r)
-			return r;
+			return fail_in(e, r, "group", g->name);
 		group_set_parent(dev, g, parent);
 	}
 	return 0;
@@ -982,7 +1041,7 @@ static void device_free(struct ioband_device *dev)
 }
 
 static const char ioband_words[] =
-	"needs <device> <domain> <io_throttle> <io_limit> <type> <policy> <token_base> <group>...";
+"needs <device> <domain> <io_throttle> <io_limit> <type> <policy> <token_base> [<group>...]";
 
 /**
  * ioband_ctr - make a target
@@ -1044,13 +1103,9 @@ int ioband_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	r = parse_line(dev, argc, argv, words, &nr, &e);
 	if (r)
 		goto free_words;
-	r = dm_get_device(ti, argv[0], dm_table_get_mode(ti->table), &dev->dev);
-	if (r) {
-		fail(&e, r,
-		     "device \"%.64s\" can't be opened: must be a path or <major>:<minor>",
-		     argv[0]);
+	r = open_device(dev, argv[0], &e);
+	if (r)
 		goto free_words;
-	}
 	r = check_device(ti, argv[0], dev->dev->bdev, &e);
 	if (r)
 		goto put_device;
@@ -1353,16 +1408,17 @@ static int message_weight(struct ioband_device *dev, unsigned int argc,
 {
 	const struct ioband_policy *policy = dev->domain->set.policy;
 	char *text = argv[1];
+	char *colon = strchr(text, ':');
 	char *id = NULL;
 
 	if (strcmp(policy->params[0].name, "weight"))
 		return fail(e, -EINVAL, "policy %s has no weights, use %s",
 			    policy->name, policy->name);
-	if (strchr(text, ':'))
-		id = strsep(&text, ":");
-	if (strchr(text, '=') || (id && !*id))
+	if (colon == text || strchr(colon ?: text, '='))
 		return fail(e, -EINVAL,
-			    "\"%.32s\" must be written [<id>:]<weight>", argv[1]);
+			    "\"%.64s\" must be written [<id>:]<weight>", text);
+	if (colon)
+		id = strsep(&text, ":");
 	return set_params(dev, id, text, e);
 }
 
@@ -1371,13 +1427,17 @@ static int message_range_bw(struct ioband_device *dev, unsigned int argc,
 {
 	const struct ioband_policy *policy = dev->domain->set.policy;
 	char *text = argv[1];
-	char *id = strsep(&text, ":");
+	char *colon = strchr(text, ':');
+	char *id;
 
 	if (strcmp(policy->name, argv[0]))
 		return fail(e, -EINVAL, "policy %s has no ranges, use weight",
 			    policy->name);
-	if (!text || strchr(text, '=') || !*id)
-		return fail(e, -EINVAL, "must be written <id>:<min>:<max>");
+	if (!colon || colon == text || strchr(colon, '='))
+		return fail(e, -EINVAL,
+			    "\"%.64s\" must be written <id>:<min>:<max>, where id is default for the default group",
+			    text);
+	id = strsep(&text, ":");
 	return set_params(dev, id, text, e);
 }
 
@@ -1715,7 +1775,8 @@ message_find(unsigned int argc, const char *word, struct ioband_error *e)
 		}
 		if (argc >= m->least && argc <= m->most)
 			return m;
-		fail(e, 0, "%u words, must be: %s%s", argc, m->word, m->args);
+		fail(e, 0, "too %s words, must be: %s%s",
+		     argc < m->least ? "few" : "many", m->word, m->args);
 		return NULL;
 	}
 	fail(e, 0, "message \"%.32s\" is unknown, allowed are: %s", word, words);

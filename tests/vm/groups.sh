@@ -367,7 +367,7 @@ EINVAL|is the default group's|attach -1
 ERANGE|weight is 0|attach 1002:0
 EINVAL|too much|attach 1002:1:2
 EINVAL|is unknown, allowed are: rbps=|attach 1002:1:bps=5
-ENOENT|no group|attach 1002:1:parent=4711
+ENOENT|parent: no group "4711"|attach 1002:1:parent=4711
 ENOENT|no group|detach 4711
 EINVAL|can't be detached|detach default
 ENOENT|no group|weight 4711:10
@@ -392,14 +392,14 @@ ENOENT|no group|limit 4711 rbps=1
 EINVAL|the same or below|parent 1000 1001
 EINVAL|the same or below|parent 1000 1000
 EINVAL|can't have a parent|parent default 1000
-ENOENT|no group|parent 1000 4711
+ENOENT|parent: no group "4711"|parent 1000 4711
 EBUSY|detach them first|type cgroup
 EINVAL|allowed are: none, user, uid, gid|type bogus
 EINVAL|allowed are: default, weight, weight-iosize, range-bw|policy bogus
 ENOENT|no group|stats 4711
 ROWS
 	msg a policy range-bw
-	refused EINVAL "max must not be below min" range-bw 1000:9:1
+	refused EINVAL "min is 9 and max is 1: max must not be below min" range-bw 1000:9:1
 	refused EINVAL "has no weights" weight 1000:5
 	refused EINVAL "max is missing" range-bw 1000:9
 	msg a detach 1001

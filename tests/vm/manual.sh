@@ -223,6 +223,8 @@ all_errors() {
 NAME32=$(printf 'x%.0s' {1..32})
 rows table <<ROWS
 EINVAL|needs <device> <domain>|$D d 0 0 none weight
+EINVAL|default group: weight is "1k", must be a decimal number|$D d 0 0 none weight 0 :1k
+EINVAL|group "1000": weight is "1k", must be a decimal number|$D d 0 0 user weight 0 :10 1000:1k
 EINVAL|io_throttle is "1k", must be a decimal number|$D d 1k 0 none weight 0
 EINVAL|must have 1 to 31|$D $NAME32 0 0 none weight 0
 EINVAL|type "group" is unknown, allowed are: none, user|$D d 0 0 group weight 0
@@ -235,7 +237,7 @@ EINVAL|the default group is given twice|$D d 0 0 none weight 0 :10 :20
 EINVAL|max is missing|$D d 0 0 none range-bw 0 :10
 EINVAL|weight is missing|$D d 0 0 user weight 0 1000:rbps=5
 EINVAL|is too much|$D d 0 0 none weight 0 :10:20
-EINVAL|max must not be below min|$D d 0 0 none range-bw 0 :10:0
+EINVAL|default group: min is 10 and max is 0: max must not be below min|$D d 0 0 none range-bw 0 :10:0
 EINVAL|io_throttle 9 is above io_limit 8|$D d 9 8 none weight 0
 EINVAL|type none has the default group only|$D d 0 0 none weight 0 1000:10
 EINVAL|is the default group's|$D d 0 0 user weight 0 default:10
@@ -244,8 +246,9 @@ EINVAL|the default group can't have a parent|$D d 0 0 user weight 0 :10:parent=1
 EINVAL|the default group can't be a parent|$D d 0 0 user weight 0 1000:10:parent=default
 EINVAL|the tree of cgroups says|$D d 0 0 cgroup weight 0 /p:10:parent=/
 EINVAL|which is the same or below it|$D d 0 0 user weight 0 1:10:parent=2 2:10:parent=1
-EINVAL|io_throttle 11 differs from 10 of the other devices in domain base|$D base 11 0 none weight 0
-EINVAL|policy weight-iosize differs from weight of the other devices|$D base 0 0 none weight-iosize 0
+EINVAL|io_throttle 11 differs from 10 of the other devices in domain base: give 0 or the same, or send one of them the message "io_throttle 11"|$D base 11 0 none weight 0
+EINVAL|token_base 9 differs from 8 of the other devices in domain base: give 0 or the same, or send one of them the message "token 9"|$D base 0 0 none weight 9
+EINVAL|policy weight-iosize differs from weight of the other devices in domain base: give the same, or send one of them the message "policy weight-iosize"|$D base 0 0 none weight-iosize 0
 EINVAL|is zoned|/dev/nullb1 d 0 0 none weight 0
 ERANGE|io_throttle is 1048577, must be from 0 to 1048576|$D d 1048577 0 none weight 0
 ERANGE|io_limit is 1048577, must be from 0 to 1048576|$D d 0 1048577 none weight 0
@@ -257,12 +260,12 @@ ERANGE|rbps is 0, must be from 1 to 9223372036854775807, or max|$D d 0 0 none we
 ERANGE|wiops is 9223372036854775808, must be from 1|$D d 0 0 none weight 0 :10:wiops=9223372036854775808
 ERANGE|burst_ms is 10001, must be from 1 to 10000|$D d 0 0 none weight 0 :10:burst_ms=10001
 ENOENT|no cgroup "/nowhere"|$D d 0 0 cgroup weight 0 /nowhere:10
-ENOENT|no group "1001" on this device|$D d 0 0 user weight 0 1000:10:parent=1001
+ENOENT|group "1000": parent: no group "1001" on this device|$D d 0 0 user weight 0 1000:10:parent=1001
 EEXIST|group "1000" is there already|$D d 0 0 user weight 0 1000:10 1000:20
-EBUSY|device "/dev/sdb2" can't be opened|/dev/sdb2 d 0 0 none weight 0
-ENODEV/ENOTBLK|device "/dev/null" can't be opened|/dev/null d 0 0 none weight 0
-ENODEV/ENOENT/ENXIO|device "/dev/none" can't be opened|/dev/none d 0 0 none weight 0
-ENODEV/ENOENT/ENXIO|device "999:999" can't be opened|999:999 d 0 0 none weight 0
+EBUSY|device "/dev/sdb2" is in use, as by a mounted file system|/dev/sdb2 d 0 0 none weight 0
+ENODEV/ENOTBLK|no block device "/dev/null": must be the path of one, or <major>:<minor>|/dev/null d 0 0 none weight 0
+ENODEV/ENOENT/ENXIO|no block device "/dev/none": must be|/dev/none d 0 0 none weight 0
+ENODEV/ENOENT/ENXIO|no block device "999:999": must be|999:999 d 0 0 none weight 0
 ROWS
 error "table: EINVAL: too short" EINVAL "has $N sectors, the target needs $((N + 8))" \
 	dmsetup create t --table "0 $((N + 8)) ioband $D d 0 0 none weight 0"
@@ -294,9 +297,9 @@ dmsetup message base 0 attach 1000
 dmsetup message base 0 attach 1001:5:parent=1000
 rows message <<'ROWS'
 EINVAL|message "wait" is unknown, allowed are: weight|wait 5
-EINVAL|1 words, must be: limit <id> <key>=<value>...|limit
+EINVAL|too few words, must be: limit <id> <key>=<value>...|limit
 EINVAL|weight is "5%", must be a decimal number|weight 5%
-EINVAL|must be written [<id>:]<weight>|weight :5
+EINVAL|":5" must be written [<id>:]<weight>|weight :5
 EINVAL|policy weight has no ranges, use weight|range-bw default:1:2
 EINVAL|io_throttle 401 is above io_limit 400|io_throttle 401
 EINVAL|the default group can't be detached|detach default
@@ -329,7 +332,8 @@ dmsetup message base 0 policy range-bw
 dmsetup message base 0 attach /p
 rows message <<'ROWS'
 EINVAL|policy range-bw has no weights, use range-bw|weight 5
-EINVAL|max must not be below min|range-bw /p:2:1
+EINVAL|min is 2 and max is 1: max must not be below min|range-bw /p:2:1
+EINVAL|":1:2" must be written <id>:<min>:<max>, where id is default for the default group|range-bw :1:2
 EINVAL|the tree of cgroups says which group is the parent|parent /p none
 ENOENT|no cgroup "/nowhere"|attach /nowhere
 ENOENT|no cgroup "/nowhere"|detach /nowhere

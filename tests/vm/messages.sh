@@ -60,7 +60,8 @@ for bad in 4294967296 18446744073709551617 99999999999999999999999; do
 done
 refused "weight 0"		ERANGE "weight is 0, must be from 1 to 32767" "weight 0"
 refused "weight 32768"		ERANGE "weight is 32768, must be from 1 to 32767" "weight 32768"
-refused "weight without id"	EINVAL "" "weight :10"
+refused "weight without id"	EINVAL "\":10\" must be written [<id>:]<weight>" "weight :10"
+refused "weight with a key"	EINVAL "\"default:10:rbps=5\" must be written [<id>:]<weight>" "weight default:10:rbps=5"
 refused "weight without weight"	EINVAL "" "weight default:"
 refused "only a colon"		EINVAL "" "weight :"
 refused "weight of id 0"	ERANGE "weight is 0" "weight default:0"
@@ -78,9 +79,9 @@ refused "capitals"		EINVAL "message \"WEIGHT\" is unknown" "WEIGHT 10"
 refused "a word of 10 kB"	EINVAL "is unknown" "$LONG10K"
 refused "nothing"		EINVAL "Empty message" ""
 for word in weight io_throttle io_limit token carryover; do
-	refused "$word without argument" EINVAL "must be: $word" "$word"
-	refused "$word with two"	EINVAL "must be: $word" "$word 10 20"
-	refused "$word with 200"	EINVAL "must be: $word" "$word$WORDS200"
+	refused "$word without argument" EINVAL "too few words, must be: $word" "$word"
+	refused "$word with two"	EINVAL "too many words, must be: $word" "$word 10 20"
+	refused "$word with 200"	EINVAL "too many words, must be: $word" "$word$WORDS200"
 	refused "$word with 10 kB"	EINVAL "must be a decimal number" "$word $LONG10K"
 done
 refused "reset with an argument" EINVAL "must be: reset" "reset 1"
