@@ -91,6 +91,10 @@ accepted "weight 1"		"d 10 400 none weight 0 :1"
 accepted "weight 32767"		"d 10 400 none weight 0 :32767"
 accepted "weight default:50"	"d 10 400 none weight 0 :50"
 accepted "weight -1:51"		"d 10 400 none weight 0 :51"
+# In a word of its own, which dmsetup would take for an option.
+dmsetup message t 0 weight '\-1:53'
+STATE="0 $N ioband $DEVNO d 10 400 none weight 0 :53"
+is "accepted: weight \-1:53" "$(dmsetup table t)" "$STATE"
 accepted "weight 0052"		"d 10 400 none weight 0 :52"
 accepted "weight 52"		"d 10 400 none weight 0 :52"
 accepted "io_throttle 20"	"d 20 400 none weight 0 :52"
